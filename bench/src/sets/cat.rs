@@ -1,0 +1,54 @@
+//! One small file out of an image, each time by a new process.
+
+use crate::paths::Paths;
+use crate::promise::Promise;
+use crate::race::{race, Contestant};
+use crate::report::{Report, TANE};
+use crate::tool;
+use crate::workload::{self, Kind, Workload, FILE, TREE};
+use std::process::Command;
+use std::time::Instant;
+
+pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<(), String> {
+    let Workload { image, .. } = &Workload::get(paths, Kind::Single)?;
+    let expected = &workload::single();
+    let inside = &format!("{TREE}/{FILE}");
+    let tane = |config: &str| {
+        let mut address = image.as_os_str().to_os_string();
+        address.push(format!(":/{inside}"));
+        let kernel = paths.image(config);
+        let mut command = tool::command(&paths.tane, ["--kernel"]);
+        command.arg(kernel).arg("cat").arg(address);
+        timed(command, expected)
+    };
+    let debugfs = || {
+        let program = tool::need("debugfs", "e2fsprogs")?;
+        let mut command = tool::command(&program, ["-R", &format!("cat /{inside}")]);
+        command.arg(image);
+        timed(command, expected)
+    };
+    let seven_zip = || {
+        let mut command = tool::command(&tool::seven_zip()?, ["x", "-so"]);
+        command.arg(image).arg(inside);
+        timed(command, expected)
+    };
+    let contestants = vec![
+        Contestant::new(TANE, || tane("default")),
+        Contestant::new("tane, tiny image", || tane("tiny")),
+        Contestant::new("debugfs", debugfs),
+        Contestant::new("7-Zip", seven_zip),
+    ];
+    race(promise, report.runs, contestants, report);
+    Ok(())
+}
+
+/// From spawn to exit, with all it prints read.
+fn timed(mut command: Command, expected: &[u8]) -> Result<f64, String> {
+    let start = Instant::now();
+    let output = tool::output(&mut command)?;
+    let time = tool::ms(start);
+    if output.stdout != expected {
+        return Err("what it printed is not what the file holds".into());
+    }
+    Ok(time)
+}

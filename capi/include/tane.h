@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * tane.h: Linux as a library.
+ *
+ * A real Linux kernel runs inside the calling process, without privileges and
+ * without a virtual machine. This header is the whole C interface: boot a
+ * kernel, give it disks, mount what is on them, use the files, or make any
+ * Linux system call.
+ *
+ * Rules that hold for every call unless it says otherwise:
+ *
+ * - Calls that can fail return a negative Linux errno on failure (-ENOENT is
+ *   -2 on every host). The caller MAY then read tane_error_message(). Handles
+ *   and results that a failed call would have given are left untouched.
+ * - All sizes and offsets are in bytes.
+ * - Paths are NUL-terminated bytes of any encoding. Inside a mount they start
+ *   at its root, with or without a leading slash; symbolic links and ".." in
+ *   them WILL NOT lead out of it.
+ * - Any thread may make any call at any time. The calls that end a handle are
+ *   the exception: the caller MUST NOT use that handle in or after them. All
+ *   of them accept NULL and then do nothing.
+ * - A handle keeps alive what it belongs to: handles MAY be ended in any order.
+ * - Structures that start with a size: the caller MUST set it to the sizeof of
+ *   the structure. Fields that a later version adds mean their default when
+ *   they lie behind that size, and 0 always means the default; start from
+ *   { .size = sizeof(...) }. Sizes that this library does not know are -EINVAL.
+ * - Once a kernel has died or was halted, its calls return -ESHUTDOWN.
+ * - A pointer that a call says it needs MUST NOT be NULL; if it is, the call
+ *   returns -EFAULT.
+ *
+ * Constants of Linux (O_, S_, AT_, FALLOC_FL_, RENAME_, SEEK_, XATTR_) have
+ * their x86-64 values on every host.
+ */
+#ifndef TANE_H
+#define TANE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * The version of this interface. Versions with the same major number are
+ * compatible: a program runs with any library that is at least as new.
+ */
+#define TANE_VERSION_MAJOR 0
+#define TANE_VERSION_MINOR 1
+
+/* The library's version: major << 16 | minor. Cannot fail. */
+uint32_t tane_version(void);
+
+/*
+ * Why the last failed call of this thread failed: one line of UTF-8 for people,
+ * with the operation, the path and what the kernel said. Never NULL; "" if no
+ * call has failed. Valid until this thread's next call that fails.
+ */
+const char *tane_error_message(void);
+
+/* ---- kernels ---- */
+
+struct tane_kernel;
+
+struct tane_kernel_options {
+	size_t size;
+	/*
+	 * The kernel image. NULL: the environment variable TANE_IMAGE, else
+	 * tane-default.elf or tane-tiny.elf beside the program, or in
+	 * ../lib/tane or ../share/tane from there.
+	 */
+	const char *image;
+	/* The kernel's memory, taken from the host as it is touched; 0: 256 MiB. */
+	uint64_t memory;
+	/* Virtual CPUs; 0: 1. More take an image that was built for them. */
+	uint32_t cpus;
+	/* TANE_KERNEL_ bits. */
+	uint32_t flags;
+	/* Words for the kernel command line, or NULL. */
+	const char *cmdline;
+	/*
+	 * Gets the kernel's log as it is written, or NULL: len bytes at text, not
+	 * terminated. Called on any thread, from within the kernel: it MUST be
+	 * quick and MUST NOT call this library.
+	 */
+	void (*log)(void *log_arg, const char *text, size_t len);
+	void *log_arg;
+};
+
+/* Load the image at the same address each time, for debugging. */
+#define TANE_KERNEL_NOKASLR 1
+
+/*
+ * Boot a kernel; some milliseconds. options MAY be NULL: all defaults.
+ * On success returns 0 and *kernel, which the caller ends with
+ * tane_kernel_close().
+ *
+ * -ENOENT   there is no image
+ * -ENOEXEC  the file is not an image that this library can load
+ * -EINVAL   the options cannot be met
+ * -ENOMEM   the host has no memory for it
+ * -EIO      the kernel died while booting
+ */
+int tane_kernel_boot(const struct tane_kernel_options *options,
+		     struct tane_kernel **kernel);
+
+/*
+ * End the handle. The kernel itself ends with the last handle that belongs to
+ * it; its memory is given back to the host.
+ */
+void tane_kernel_close(struct tane_kernel *kernel);
+
+/*
+ * End the kernel now, without a sync, as a power cut would. Calls under way and
+ * later ones return -ESHUTDOWN. The handle stays valid.
+ */
+void tane_kernel_halt(struct tane_kernel *kernel);
+
+/* 1 if calls have an effect, 0 if the kernel has died or was halted. */
+int tane_kernel_is_alive(const struct tane_kernel *kernel);
+
+/*
+ * Copy the kernel's log to buf: at most len - 1 bytes and a NUL. Returns the
+ * length of the whole log without the NUL, so that a result of at least len
+ * says that buf was too small. len MAY be 0, buf then NULL.
+ */
+int64_t tane_kernel_dmesg(const struct tane_kernel *kernel, char *buf,
+			  size_t len);
+
+/*
+ * Why the kernel died: after a panic or fault the text of its oops. Otherwise
+ * like tane_kernel_dmesg().
+ */
+int64_t tane_kernel_last_words(const struct tane_kernel *kernel, char *buf,
+			       size_t len);
+
+/*
+ * Any Linux system call: x86-64 numbers and structures, unused arguments 0,
+ * pointers as numbers. Returns what Linux returns, or a negative errno, for
+ * which there is no error message. Blocks the calling thread when Linux blocks.
+ *
+ * Descriptors are the kernel's, not the host's; so are paths, and those start
+ * at the kernel's own root. The kernel reads and writes what the arguments
+ * point to: the caller MUST own that. A pointer to nowhere is -EFAULT.
+ */
+int64_t tane_syscall(struct tane_kernel *kernel, int64_t nr, uint64_t arg0,
+		     uint64_t arg1, uint64_t arg2, uint64_t arg3,
+		     uint64_t arg4, uint64_t arg5);
+
+/* ---- disks ---- */
+
+struct tane_disk;
+
+struct tane_disk_options {
+	size_t size;
+	/* TANE_DISK_ bits. */
+	uint32_t flags;
+	uint32_t reserved;
+	/* Up to 20 bytes, shown in /sys/block/vdX/serial; or NULL. */
+	const char *serial;
+};
+
+/* Open the image for reading only, and refuse writes. */
+#define TANE_DISK_READ_ONLY 1
+/*
+ * Open the image for reading only, and keep what is written in memory until
+ * the disk goes away.
+ */
+#define TANE_DISK_SNAPSHOT 2
+/* Go past the host's page cache. */
+#define TANE_DISK_DIRECT 4
+
+/*
+ * Give a kernel the disk image at path: a file or block device of the host,
+ * which is locked against other users. options MAY be NULL. On success returns
+ * 0 and *disk, which the caller ends with tane_disk_close(). The disk and its
+ * partitions have their device nodes by then.
+ *
+ * -ENOSPC   the kernel has as many disks as it can have
+ * others    what the host says about the file
+ */
+int tane_disk_open(struct tane_kernel *kernel, const char *path,
+		   const struct tane_disk_options *options,
+		   struct tane_disk **disk);
+
+/*
+ * A disk that the caller implements. The functions return 0 or a negative
+ * errno; a transfer moves all len bytes or fails. They are called on threads of
+ * the library, several at once: they MUST be thread-safe, MAY block, and MUST
+ * NOT call this library for the same kernel. They are called until the disk has
+ * gone away; release() is the last call.
+ */
+struct tane_block_ops {
+	size_t size;
+	/* The disk's capacity, a multiple of 512. */
+	uint64_t capacity;
+	/* Read len bytes at offset into buf. Needed. */
+	int (*read)(void *arg, void *buf, size_t len, uint64_t offset);
+	/* Write len bytes at offset. NULL: the disk is read-only. */
+	int (*write)(void *arg, const void *buf, size_t len, uint64_t offset);
+	/*
+	 * Return when everything written before has become durable. NULL: writes
+	 * are durable when write() returns.
+	 */
+	int (*flush)(void *arg);
+	/* The content of this range does not matter any more. MAY be NULL. */
+	int (*discard)(void *arg, uint64_t offset, uint64_t len);
+	/* Nothing will be called any more. MAY be NULL. */
+	void (*release)(void *arg);
+	/* First argument of all of them. */
+	void *arg;
+};
+
+/*
+ * Like tane_disk_open(), with a disk that the caller implements. The structure
+ * is copied. If the call fails, release() WILL NOT be called.
+ */
+int tane_disk_add(struct tane_kernel *kernel, const struct tane_block_ops *ops,
+		  const struct tane_disk_options *options,
+		  struct tane_disk **disk);
+
+/*
+ * The disk's device node inside the kernel, such as "/dev/vda". Valid as long
+ * as the handle. Cannot fail.
+ */
+const char *tane_disk_device(const struct tane_disk *disk);
+
+/* The disk's size as the kernel has it. */
+int64_t tane_disk_size(const struct tane_disk *disk);
+
+struct tane_partition {
+	size_t size;
+	/* Its number in the table, from 1. */
+	uint32_t number;
+	uint32_t read_only;
+	uint64_t start;
+	uint64_t length;
+	/* Its device node inside the kernel, such as "/dev/vda1". */
+	char device[64];
+	/* The name that a GPT gives it, or "". */
+	char name[128];
+};
+
+/*
+ * Describe up to count partitions, ordered by number, at partitions, an array
+ * of structures that each have their size set. Returns how many the disk has,
+ * which MAY be more than count; count MAY be 0.
+ */
+int tane_disk_partitions(const struct tane_disk *disk,
+			 struct tane_partition *partitions, size_t count);
+
+/*
+ * End the handle. The kernel loses the disk with its last mount, or now if it
+ * has none. Data that was not synced is written first, but only
+ * tane_unmount() reports errors of that.
+ */
+void tane_disk_close(struct tane_disk *disk);
+
+struct tane_filesystem {
+	size_t size;
+	/*
+	 * The type, as tane_mount() takes it. For what cannot be mounted, as
+	 * blkid(8) says it: "swap", "crypto_LUKS", "LVM2_member".
+	 */
+	char type[32];
+	/* The name and identity of the file system, or "". */
+	char label[256];
+	char uuid[64];
+};
+
+/*
+ * Recognise what is on a device inside the kernel, such as "/dev/vda1". Returns
+ * 1 and fills *filesystem in, or 0 if nothing known is there.
+ */
+int tane_probe(struct tane_kernel *kernel, const char *device,
+	       struct tane_filesystem *filesystem);
+
+/* ---- mounts ---- */
+
+struct tane_mount;
+
+struct tane_mount_options {
+	size_t size;
+	/* TANE_MOUNT_ bits. */
+	uint32_t flags;
+	uint32_t reserved;
+	/* Such as "ext4" or "tmpfs"; NULL: recognised from the content. */
+	const char *type;
+	/* As in fstab(5), such as "noload,commit=60"; or NULL. */
+	const char *options;
+};
+
+/* Refuse writes. A journal MAY be replayed, unless the disk is read-only. */
+#define TANE_MOUNT_READ_ONLY 1
+/* Let device nodes of the image be opened. */
+#define TANE_MOUNT_DEVICES 2
+/* Let programs of the image be executed, and set-uid bits count. */
+#define TANE_MOUNT_EXEC 4
+/* Let reading change access times, as Linux does by default. */
+#define TANE_MOUNT_ATIME 8
+
+/*
+ * Mount a device inside the kernel, such as tane_disk_device(), or for a file
+ * system without a device any word. options MAY be NULL. On success returns 0
+ * and *mount, which the caller ends with tane_unmount().
+ *
+ * -ENODEV     the kernel does not know the type
+ * -ENOMEDIUM  the type was not recognised
+ * -EACCES     the disk is read-only and TANE_MOUNT_READ_ONLY was not given
+ * -EINVAL, -EUCLEAN  the content is not of the type, or is damaged
+ */
+int tane_mount(struct tane_kernel *kernel, const char *source,
+	       const struct tane_mount_options *options,
+	       struct tane_mount **mount);
+
+/*
+ * Write everything back, unmount, and end the handle, whatever the result.
+ *
+ * -EBUSY  files of it are still open; everything was written, and the file
+ *         system goes away with the last of them
+ * others  a write failed since the mount; the data may be incomplete
+ */
+int tane_unmount(struct tane_mount *mount);
+
+/*
+ * Where it is inside the kernel, for tane_syscall(). Valid as long as the
+ * handle. Cannot fail.
+ */
+const char *tane_mount_point(const struct tane_mount *mount);
+
+/* An O_PATH descriptor of its root, for tane_syscall(). Cannot fail. */
+int tane_mount_fd(const struct tane_mount *mount);
+
+/* Write everything back to the disk; syncfs(2). */
+int tane_sync(struct tane_mount *mount);
+
+struct tane_statfs {
+	size_t size;
+	/* The magic number of its type. */
+	uint64_t magic;
+	uint64_t block_size;
+	uint64_t total;
+	uint64_t free;
+	/* What is free and not reserved for root. */
+	uint64_t available;
+	/* Inodes; 0 if it does not count them. */
+	uint64_t files;
+	uint64_t files_free;
+	uint32_t name_max;
+	uint32_t read_only;
+};
+
+/* How full the file system is. */
+int tane_statfs(struct tane_mount *mount, struct tane_statfs *statfs);
+
+/* ---- paths ---- */
+
+/* Mean the last name of a path itself, and not what it links to. */
+#define TANE_NOFOLLOW 1
+
+struct tane_timestamp {
+	/* Seconds since 1970 in UTC, rounded down. */
+	int64_t seconds;
+	/* 0 to 999999999. For tane_utimens() also TANE_TIME_. */
+	uint32_t nanoseconds;
+	uint32_t reserved;
+};
+
+/* Set this time to now; leave this time alone. */
+#define TANE_TIME_NOW 0x3fffffff
+#define TANE_TIME_KEEP 0x3ffffffe
+
+struct tane_stat {
+	size_t size;
+	uint64_t ino;
+	/* Device numbers as makedev(3) makes them on Linux. */
+	uint64_t dev;
+	uint64_t rdev;
+	/* Bytes of content. */
+	uint64_t length;
+	/* Space taken, in units of 512 bytes. */
+	uint64_t blocks;
+	/* S_IFMT and permission bits. */
+	uint32_t mode;
+	uint32_t nlink;
+	uint32_t uid;
+	uint32_t gid;
+	uint32_t block_size;
+	/* 1: btime is known. */
+	uint32_t has_btime;
+	/* STATX_ATTR_ bits. */
+	uint64_t attributes;
+	struct tane_timestamp atime;
+	struct tane_timestamp mtime;
+	struct tane_timestamp ctime;
+	struct tane_timestamp btime;
+};
+
+/* flags of these calls: 0 or TANE_NOFOLLOW. Otherwise as in section 2. */
+int tane_stat(struct tane_mount *mount, const char *path, int flags,
+	      struct tane_stat *stat);
+int tane_chown(struct tane_mount *mount, const char *path, uint32_t uid,
+	       uint32_t gid, int flags);
+int tane_utimens(struct tane_mount *mount, const char *path,
+		 const struct tane_timestamp *atime,
+		 const struct tane_timestamp *mtime, int flags);
+
+/* Modes are exact: there is no umask. */
+int tane_chmod(struct tane_mount *mount, const char *path, uint32_t mode);
+int tane_mkdir(struct tane_mount *mount, const char *path, uint32_t mode);
+int tane_mknod(struct tane_mount *mount, const char *path, uint32_t mode,
+	       uint64_t rdev);
+
+int tane_truncate(struct tane_mount *mount, const char *path, uint64_t length);
+int tane_link(struct tane_mount *mount, const char *path, const char *new_path);
+int tane_symlink(struct tane_mount *mount, const char *target,
+		 const char *path);
+int tane_unlink(struct tane_mount *mount, const char *path);
+int tane_rmdir(struct tane_mount *mount, const char *path);
+/* Remove a directory with all below it; links are removed, not followed. */
+int tane_remove_all(struct tane_mount *mount, const char *path);
+/* flags: RENAME_ bits, or 0. */
+int tane_rename(struct tane_mount *mount, const char *path,
+		const char *new_path, uint32_t flags);
+
+/*
+ * Copy a link's target to buf: at most len - 1 bytes and a NUL. Returns the
+ * whole length without the NUL, so that a result of at least len says that buf
+ * was too small.
+ */
+int64_t tane_readlink(struct tane_mount *mount, const char *path, char *buf,
+		      size_t len);
+
+/*
+ * Extended attributes; flags: 0 or TANE_NOFOLLOW. tane_getxattr() and
+ * tane_listxattr() return the number of bytes; with a len of 0 nothing is
+ * copied, otherwise -ERANGE says that buf is too small. A list is names, each
+ * with a NUL. how: 0, XATTR_CREATE (1) or XATTR_REPLACE (2).
+ */
+int64_t tane_getxattr(struct tane_mount *mount, const char *path,
+		      const char *name, void *buf, size_t len, int flags);
+int64_t tane_listxattr(struct tane_mount *mount, const char *path, char *buf,
+		       size_t len, int flags);
+int tane_setxattr(struct tane_mount *mount, const char *path, const char *name,
+		  const void *value, size_t len, int how, int flags);
+int tane_removexattr(struct tane_mount *mount, const char *path,
+		     const char *name, int flags);
+
+/* ---- files ---- */
+
+struct tane_file;
+
+/*
+ * Open a file. flags: O_ bits; mode: the exact permissions of a file that
+ * O_CREAT makes, otherwise not looked at. On success returns 0 and *file, which
+ * the caller ends with tane_close().
+ */
+int tane_open(struct tane_mount *mount, const char *path, int flags,
+	      uint32_t mode, struct tane_file **file);
+
+/* End the handle. Errors of writing are tane_fsync()'s to report. */
+void tane_close(struct tane_file *file);
+
+/* The kernel's descriptor, for tane_syscall(). Cannot fail. */
+int tane_fd(const struct tane_file *file);
+
+/*
+ * Read or write at the file's position, or at an offset. Returns how many bytes
+ * were moved, which MAY be fewer than len; reading, 0 at the end of the file.
+ */
+int64_t tane_read(struct tane_file *file, void *buf, size_t len);
+int64_t tane_write(struct tane_file *file, const void *buf, size_t len);
+int64_t tane_pread(struct tane_file *file, void *buf, size_t len,
+		   uint64_t offset);
+int64_t tane_pwrite(struct tane_file *file, const void *buf, size_t len,
+		    uint64_t offset);
+
+/* whence: SEEK_SET 0, SEEK_CUR 1, SEEK_END 2, SEEK_DATA 3, SEEK_HOLE 4. */
+int64_t tane_lseek(struct tane_file *file, int64_t offset, int whence);
+
+/* What was written has reached the disk image when these return. */
+int tane_fsync(struct tane_file *file);
+int tane_fdatasync(struct tane_file *file);
+
+int tane_fstat(struct tane_file *file, struct tane_stat *stat);
+int tane_ftruncate(struct tane_file *file, uint64_t length);
+/* mode: FALLOC_FL_ bits, or 0. */
+int tane_fallocate(struct tane_file *file, int mode, uint64_t offset,
+		   uint64_t len);
+
+/* ---- directories ---- */
+
+struct tane_dir;
+
+struct tane_dirent {
+	size_t size;
+	uint64_t ino;
+	/* S_IFMT bits, such as S_IFREG; 0 if the directory does not say. */
+	uint32_t type;
+	/* Length of name, without the NUL. */
+	uint32_t name_len;
+	char name[256];
+};
+
+/*
+ * Open a directory for listing. On success returns 0 and *dir, which the caller
+ * ends with tane_closedir().
+ */
+int tane_opendir(struct tane_mount *mount, const char *path,
+		 struct tane_dir **dir);
+
+/*
+ * Give the next entry; "." and ".." are left out. Returns 1, or 0 after the
+ * last one.
+ */
+int tane_readdir(struct tane_dir *dir, struct tane_dirent *entry);
+
+/* Start again at the first entry. */
+int tane_rewinddir(struct tane_dir *dir);
+
+void tane_closedir(struct tane_dir *dir);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TANE_H */

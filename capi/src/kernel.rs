@@ -1,0 +1,139 @@
+//! tane_kernel_*, tane_syscall.
+
+use crate::error::{answer, answer64, Result};
+use crate::pass::{copy_text, give, handle, path, read_or_zero, take, text, Sized_};
+use std::ffi::{c_char, c_void};
+use tane::Kernel;
+
+pub struct TaneKernel(pub Kernel);
+
+#[repr(C)]
+pub struct KernelOptions {
+    size: usize,
+    image: *const c_char,
+    memory: u64,
+    cpus: u32,
+    flags: u32,
+    cmdline: *const c_char,
+    log: Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize)>,
+    log_arg: *mut c_void,
+}
+
+// SAFETY: integers, pointers and an optional function.
+unsafe impl Sized_ for KernelOptions {}
+
+const NOKASLR: u32 = 1;
+
+/// The caller's argument, which it wants to have back on any thread.
+struct Argument(*mut c_void);
+
+// SAFETY: never looked at here.
+unsafe impl Send for Argument {}
+unsafe impl Sync for Argument {}
+
+unsafe fn boot(options: &KernelOptions) -> Result<TaneKernel> {
+    let mut builder = Kernel::builder();
+    if !options.image.is_null() {
+        // SAFETY: the caller's string.
+        builder = builder.image(unsafe { path(options.image) }?);
+    }
+    if options.memory != 0 {
+        builder = builder.memory(options.memory);
+    }
+    if options.cpus != 0 {
+        builder = builder.cpus(options.cpus);
+    }
+    if options.flags & NOKASLR != 0 {
+        builder = builder.nokaslr();
+    }
+    // SAFETY: the caller's string.
+    if let Some(words) = unsafe { text(options.cmdline) }? {
+        builder = builder.cmdline(&words);
+    }
+    if let Some(log) = options.log {
+        let argument = Argument(options.log_arg);
+        builder = builder.log(move |text| {
+            let argument = &argument;
+            // SAFETY: the caller's function, with its argument.
+            unsafe { log(argument.0, text.as_ptr().cast(), text.len()) }
+        });
+    }
+    Ok(TaneKernel(builder.boot()?))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn tane_kernel_boot(
+    options: *const KernelOptions,
+    kernel: *mut *mut TaneKernel,
+) -> i32 {
+    // SAFETY: as tane.h says.
+    answer(|| unsafe {
+        let options = read_or_zero(options)?;
+        give(kernel, || boot(&options))
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn tane_kernel_close(kernel: *mut TaneKernel) {
+    answer(|| {
+        // SAFETY: as tane.h says.
+        drop(unsafe { take(kernel) });
+        Ok(0)
+    });
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn tane_kernel_halt(kernel: *mut TaneKernel) {
+    answer(|| {
+        // SAFETY: as tane.h says.
+        if let Ok(kernel) = unsafe { handle(kernel) } {
+            kernel.0.halt();
+        }
+        Ok(0)
+    });
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn tane_kernel_is_alive(kernel: *const TaneKernel) -> i32 {
+    // SAFETY: as tane.h says.
+    answer(|| Ok(unsafe { handle(kernel) }?.0.is_alive().into()))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn tane_kernel_dmesg(
+    kernel: *const TaneKernel,
+    buf: *mut c_char,
+    len: usize,
+) -> i64 {
+    // SAFETY: as tane.h says.
+    answer64(|| unsafe { copy_text(handle(kernel)?.0.dmesg().as_bytes(), buf, len) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn tane_kernel_last_words(
+    kernel: *const TaneKernel,
+    buf: *mut c_char,
+    len: usize,
+) -> i64 {
+    // SAFETY: as tane.h says.
+    answer64(|| unsafe { copy_text(handle(kernel)?.0.last_words().as_bytes(), buf, len) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn tane_syscall(
+    kernel: *mut TaneKernel,
+    nr: i64,
+    arg0: u64,
+    arg1: u64,
+    arg2: u64,
+    arg3: u64,
+    arg4: u64,
+    arg5: u64,
+) -> i64 {
+    // SAFETY: as tane.h says.
+    match unsafe { handle(kernel) } {
+        // SAFETY: the caller owns what the arguments point to.
+        Ok(kernel) => unsafe { kernel.0.syscall(nr, [arg0, arg1, arg2, arg3, arg4, arg5]) },
+        Err(failure) => -i64::from(failure.errno),
+    }
+}

@@ -1,0 +1,32 @@
+//! The C library. `include/tane.h` is its documentation; nothing is exported
+//! that is not there.
+//!
+//! ```text
+//! error.rs    the last error of each thread; panics stop here
+//! pass.rs     pointers, strings and sized structures from and to C
+//! kernel.rs   tane_kernel_*, tane_syscall
+//! disk.rs     tane_disk_*, tane_probe
+//! block.rs    disks that the caller implements
+//! mount.rs    tane_mount, tane_unmount, what concerns a whole file system
+//! path.rs     calls by path
+//! xattr.rs    extended attributes
+//! stat.rs     struct tane_stat
+//! file.rs     tane_open and what follows
+//! dir.rs      tane_opendir and what follows
+//! ```
+
+#![deny(unsafe_op_in_unsafe_fn)]
+// What callers must know is in tane.h, for all functions alike.
+#![allow(clippy::missing_safety_doc)]
+
+mod block;
+mod dir;
+mod disk;
+mod error;
+mod file;
+mod kernel;
+mod mount;
+mod pass;
+mod path;
+mod stat;
+mod xattr;

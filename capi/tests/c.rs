@@ -1,0 +1,188 @@
+//! Promises of the C library, by C programs that are compiled here. They run
+//! where there is a kernel image.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command
+        .output()
+        .unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}\n{text}{errors}");
+    text
+}
+
+/// Where cargo put the libraries; it does not build them for tests by itself.
+fn libraries() -> &'static Path {
+    static PLACE: OnceLock<PathBuf> = OnceLock::new();
+    PLACE.get_or_init(|| {
+        let test = std::env::current_exe().expect("this program");
+        let place = test.ancestors().nth(2).expect("target/PROFILE").to_owned();
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "-q", "-p", "tane-capi", "--target-dir"]);
+        cargo.arg(place.parent().expect("target"));
+        if place.ends_with("release") {
+            cargo.arg("--release");
+        }
+        run(cargo.current_dir(source("")));
+        place
+    })
+}
+
+/// A directory for one test, which is removed with it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let name = format!("tane-capi-{name}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).expect("a directory");
+        Scratch(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn cc(scratch: &Scratch, file: &str, link: &[&str]) -> PathBuf {
+    let program = scratch.0.join("program");
+    let mut cc = Command::new("cc");
+    cc.args(["-std=gnu11", "-O1", "-g"]);
+    cc.args(["-Wall", "-Wextra", "-Werror"]);
+    cc.arg("-I").arg(source("include"));
+    cc.arg("-o").arg(&program).arg(source(file));
+    cc.arg("-L").arg(libraries());
+    run(cc.args(link));
+    program
+}
+
+const SHARED: &[&str] = &["-ltane", "-lpthread"];
+const STATIC: &[&str] = &["-l:libtane.a", "-lpthread", "-ldl", "-lm", "-lgcc_s"];
+
+/// A file system with one file in it, or None where nothing can be run.
+fn image(scratch: &Scratch) -> Option<PathBuf> {
+    if let Err(error) = tane_image() {
+        eprintln!("compiled only: {error}");
+        return None;
+    }
+    let tree = scratch.0.join("tree");
+    std::fs::create_dir(&tree).expect("a directory");
+    std::fs::write(tree.join("hello"), "from C\n").expect("a file");
+    Some(ext4(scratch, Some(&tree)))
+}
+
+fn tane_image() -> Result<PathBuf, tane::Error> {
+    tane::default_image()
+}
+
+fn ext4(scratch: &Scratch, tree: Option<&Path>) -> PathBuf {
+    let image = scratch.0.join("image");
+    let file = std::fs::File::create(&image).expect("a file");
+    file.set_len(32 << 20).expect("its size");
+    let mut mkfs = Command::new("mkfs.ext4");
+    mkfs.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin");
+    mkfs.args(["-qF", "-L", "test"]);
+    if let Some(tree) = tree {
+        mkfs.arg("-d").arg(tree);
+    }
+    run(mkfs.arg(&image));
+    image
+}
+
+fn start(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env("LD_LIBRARY_PATH", libraries());
+    if let Ok(image) = tane_image() {
+        command.env("TANE_IMAGE", image);
+    }
+    command
+}
+
+#[test]
+fn the_calls_keep_the_promises_of_the_header() {
+    for (name, link) in [("shared", SHARED), ("static", STATIC)] {
+        let scratch = Scratch::new(name);
+        let program = cc(&scratch, "tests/api.c", link);
+        if tane_image().is_err() {
+            continue;
+        }
+        let image = ext4(&scratch, None);
+        run(start(&program).arg(&image));
+        let mut fsck = Command::new("e2fsck");
+        fsck.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin");
+        run(fsck.arg("-fn").arg(&image));
+    }
+}
+
+#[test]
+fn the_cat_example_prints_a_file() {
+    let scratch = Scratch::new("cat");
+    let program = cc(&scratch, "examples/cat.c", SHARED);
+    let Some(image) = image(&scratch) else { return };
+    let text = run(start(&program).arg(&image).arg("/hello"));
+    assert_eq!(text, "from C\n");
+    let output = start(&program).arg(&image).arg("/none").output();
+    let errors = output.expect("it runs").stderr;
+    let errors = String::from_utf8_lossy(&errors);
+    assert!(errors.starts_with("cat: open /none: "), "{errors}");
+}
+
+#[test]
+fn the_list_example_reads_through_its_own_functions() {
+    let scratch = Scratch::new("list");
+    let program = cc(&scratch, "examples/list.c", SHARED);
+    let Some(image) = image(&scratch) else { return };
+    let text = run(start(&program).arg(&image).arg("/"));
+    let mut names: Vec<_> = text.lines().collect();
+    names.sort_unstable();
+    assert_eq!(names, ["hello", "lost+found"]);
+}
+
+#[test]
+fn the_header_is_c99_and_cpp_on_its_own() {
+    let scratch = Scratch::new("header");
+    let file = scratch.0.join("only.c");
+    std::fs::write(&file, "#include <tane.h>\nint tane_only;\n").expect("a file");
+    for language in [["-xc", "-std=c99"], ["-xc++", "-std=c++11"]] {
+        let mut cc = Command::new("cc");
+        cc.args(language);
+        cc.args(["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
+        run(cc.arg("-I").arg(source("include")).arg(&file));
+    }
+}
+
+#[test]
+fn the_library_exports_what_the_header_declares_and_nothing_else() {
+    let header = std::fs::read_to_string(source("include/tane.h")).expect("the header");
+    let mut declared: Vec<_> = header
+        .split('(')
+        .filter_map(|text| {
+            text.rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                .next()
+        })
+        .filter(|word| word.starts_with("tane_"))
+        .collect();
+    declared.sort_unstable();
+    declared.dedup();
+    let library = libraries().join("libtane.so");
+    let symbols = run(Command::new("nm")
+        .args(["-D", "--defined-only"])
+        .arg(library));
+    let mut exported: Vec<_> = symbols
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(2))
+        .filter(|name| !name.starts_with('_'))
+        .collect();
+    exported.sort_unstable();
+    assert_eq!(exported, declared);
+}

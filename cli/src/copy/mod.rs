@@ -1,0 +1,129 @@
+//! The copy engine: one thread reads, another writes, batches in between.
+//!
+//! Both sides are Linux, so the engine neither knows nor cares which of them is
+//! the image. The caller's thread works on the image, whose kernel it has
+//! entered already; the other thread works on the host meanwhile.
+
+mod batch;
+mod finish;
+mod owner;
+mod plan;
+mod progress;
+mod reader;
+mod report;
+mod scan;
+mod writer;
+
+pub use owner::Owner;
+pub use plan::{plan, Destination, Place};
+pub use progress::{Mode as ProgressMode, Progress};
+pub use report::Report;
+pub use scan::totals;
+
+use crate::interrupt;
+use crate::sys::Fd;
+use batch::Sender;
+use reader::Reader;
+use std::ffi::CString;
+use std::sync::mpsc::{channel, sync_channel};
+use writer::Writer;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
+pub enum SparseMode {
+    /// Keep the holes a file has
+    #[default]
+    Auto,
+    /// Also make a hole of every block of zeroes
+    Always,
+    /// Write holes out as zeroes
+    Never,
+}
+
+/// How to write.
+#[derive(Clone, Copy)]
+pub struct Settings {
+    pub owner: Owner,
+    pub sparse: SparseMode,
+    pub no_clobber: bool,
+}
+
+/// Something to copy.
+pub enum Source<'a> {
+    /// An entry of a directory; its copy is called `to`.
+    Entry {
+        dir: Fd<'a>,
+        name: CString,
+        to: CString,
+        shown: Vec<u8>,
+    },
+    /// What is inside a directory, with the directory's own attributes.
+    Contents { dir: Fd<'a>, shown: Vec<u8> },
+}
+
+/// Copies the sources, all of one kernel, into a directory.
+/// `write_here`: the destination is the image, so the caller's thread writes.
+pub fn copy<'a: 's, 's>(
+    sources: Vec<Source<'a>>,
+    to: Destination<'s>,
+    settings: Settings,
+    report: &Report,
+    write_here: bool,
+) {
+    let (full, batches) = sync_channel(batch::BATCHES);
+    let (back, empty) = channel();
+    let avoid = to.avoid;
+
+    let read = move || {
+        let Some(sys) = sources.first().map(|s| s.dir().sys()) else {
+            return;
+        };
+        let sender = Sender::new(full, empty);
+        let mut reader = Reader::new(sys, sender, report, settings.sparse, avoid);
+        for source in sources {
+            let go_on = match source {
+                Source::Entry {
+                    dir,
+                    name,
+                    to,
+                    shown,
+                } => reader.entry(&dir, &name, &to, &shown),
+                Source::Contents { dir, shown } => reader.contents(dir, &shown),
+            };
+            if !go_on {
+                break;
+            }
+        }
+        reader.finish();
+    };
+    let write = move || {
+        let mut writer = Writer::new(to.dir, &to.shown, report, settings);
+        for batch in batches {
+            writer.perform(&batch, interrupt::requested);
+            if writer.fatal {
+                break;
+            }
+            // The reader may have finished and no longer want it.
+            let _ = back.send(batch);
+        }
+        writer.end();
+    };
+    std::thread::scope(|scope| {
+        if write_here {
+            scope.spawn(read);
+            write();
+        } else {
+            scope.spawn(write);
+            read();
+        }
+    });
+    report.finish_progress();
+    report.summarize();
+}
+
+impl<'a> Source<'a> {
+    fn dir(&self) -> &Fd<'a> {
+        match self {
+            Source::Entry { dir, .. } | Source::Contents { dir, .. } => dir,
+        }
+    }
+}

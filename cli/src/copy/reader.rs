@@ -1,0 +1,386 @@
+//! The reading half of a copy: walks the source and describes it.
+//!
+//! Directories are walked by descriptor, so no path is resolved twice, no depth
+//! is too deep for a path and no symlink is ever followed. Entries are taken in
+//! inode order, which is the order of the inode tables on disk.
+
+use super::batch::{LinkId, Op, Sender, Stopped, DATA};
+use super::report::Report;
+use super::SparseMode;
+use crate::interrupt;
+use crate::sys::{Entries, Errno, Fd, Kind, Stat, Sys, Xattrs};
+use std::collections::HashMap;
+use std::ffi::CStr;
+
+const OPEN: i32 = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+/// How much of a large file stays in the cache of a kernel of our own.
+const FORGET: u64 = 2 << 20;
+
+/// A directory that is being walked.
+struct Level<'a> {
+    fd: Fd<'a>,
+    identity: (u64, u64),
+    entries: Entries,
+    next: usize,
+    path_len: usize,
+}
+
+pub struct Reader<'a, 'r> {
+    sys: Sys<'a>,
+    out: Sender,
+    report: &'r Report,
+    sparse: SparseMode,
+    /// A directory of the same kernel that must not be walked: the destination.
+    avoid: Option<(u64, u64)>,
+    links: HashMap<(u64, u64), LinkId>,
+    noatime: i32,
+    path: Vec<u8>,
+}
+
+/// A file that could not be read; or nobody wants to know.
+enum Trouble {
+    File(Errno),
+    Stopped,
+}
+
+impl From<Errno> for Trouble {
+    fn from(e: Errno) -> Self {
+        Trouble::File(e)
+    }
+}
+
+impl From<Stopped> for Trouble {
+    fn from(_: Stopped) -> Self {
+        Trouble::Stopped
+    }
+}
+
+type Result<T> = std::result::Result<T, Trouble>;
+
+impl<'a, 'r> Reader<'a, 'r> {
+    pub fn new(
+        sys: Sys<'a>,
+        out: Sender,
+        report: &'r Report,
+        sparse: SparseMode,
+        avoid: Option<(u64, u64)>,
+    ) -> Self {
+        let (links, path) = Default::default();
+        Reader {
+            sys,
+            out,
+            report,
+            sparse,
+            avoid,
+            links,
+            noatime: libc::O_NOATIME,
+            path,
+        }
+    }
+
+    /// Reads one entry of a directory, and all below; the copy is called `to`.
+    /// `shown` is the source as the user wrote it.
+    pub fn entry(&mut self, dir: &Fd<'a>, name: &CStr, to: &CStr, shown: &[u8]) -> bool {
+        self.path = shown.to_vec();
+        let result = self.one(dir, name, None, to).and_then(|below| match below {
+            Some(level) => self.walk(level),
+            None => Ok(()),
+        });
+        self.settle(result)
+    }
+
+    /// Reads what is inside a directory; the copy's directory exists already.
+    pub fn contents(&mut self, dir: Fd<'a>, shown: &[u8]) -> bool {
+        self.path = shown.to_vec();
+        let result = self.adopt(dir).and_then(|level| self.walk(level));
+        self.settle(result)
+    }
+
+    /// Sends what is left; false if there is no use in reading on.
+    pub fn finish(mut self) {
+        let _ = self.out.flush();
+    }
+
+    fn settle(&mut self, result: Result<()>) -> bool {
+        match result {
+            Ok(()) => true,
+            Err(Trouble::File(e)) => {
+                self.report.error(&self.path, e);
+                true
+            }
+            Err(Trouble::Stopped) => false,
+        }
+    }
+
+    fn adopt(&mut self, dir: Fd<'a>) -> Result<Level<'a>> {
+        let stat = self.sys.fstat(&dir)?;
+        let xattrs = Xattrs::of(&dir)?;
+        self.out.reserve(Sender::head_size(c".", &xattrs))?;
+        let head = self.out.head(c".", stat, &xattrs, None);
+        self.out.push(Op::Adopt(head));
+        self.level(dir, &stat)
+    }
+
+    fn level(&self, fd: Fd<'a>, stat: &Stat) -> Result<Level<'a>> {
+        let mut entries = Entries::read(&fd)?;
+        entries.sort_by_inode();
+        Ok(Level {
+            fd,
+            identity: stat.identity(),
+            entries,
+            next: 0,
+            path_len: self.path.len(),
+        })
+    }
+
+    /// Walks depth first, without recursion.
+    fn walk(&mut self, top: Level<'a>) -> Result<()> {
+        let mut levels = vec![top];
+        while let Some(level) = levels.last_mut() {
+            if interrupt::requested() {
+                return Err(Trouble::Stopped);
+            }
+            self.path.truncate(level.path_len);
+            let Some(entry) = level.entries.list.get(level.next) else {
+                levels.pop();
+                self.out.reserve(0)?;
+                self.out.push(Op::Leave);
+                continue;
+            };
+            level.next += 1;
+            let name = level.entries.name(entry);
+            if self.path.last() != Some(&b'/') {
+                self.path.push(b'/');
+            }
+            self.path.extend_from_slice(name.to_bytes());
+            match self.one(&level.fd, name, entry.kind, name) {
+                Ok(None) => {}
+                Ok(Some(below)) => {
+                    if levels.iter().any(|l| l.identity == below.identity) {
+                        // A damaged image can hold a directory in itself.
+                        self.report.error(&self.path, Errno(libc::ELOOP));
+                        self.out.reserve(0)?;
+                        self.out.push(Op::Leave);
+                    } else {
+                        levels.push(below);
+                    }
+                }
+                Err(Trouble::File(e)) => {
+                    self.report.error(&self.path, e);
+                    if e == Errno(libc::ESHUTDOWN) {
+                        return Err(Trouble::Stopped); // its kernel has died
+                    }
+                }
+                Err(Trouble::Stopped) => return Err(Trouble::Stopped),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends one entry. A directory is entered, and returned to be walked.
+    fn one(
+        &mut self,
+        dir: &Fd<'a>,
+        name: &CStr,
+        kind: Option<Kind>,
+        to: &CStr,
+    ) -> Result<Option<Level<'a>>> {
+        let kind = match kind {
+            Some(kind) => kind,
+            None => self.sys.lstat(dir, name)?.kind(),
+        };
+        match kind {
+            Kind::Directory => self.directory(dir, name, to),
+            Kind::File => self.file(dir, name, to).map(|()| None),
+            Kind::Symlink => self.symlink(dir, name, to).map(|()| None),
+            _ => self.node(dir, name, to).map(|()| None),
+        }
+    }
+
+    /// Opens without touching the access time, if that is allowed.
+    fn open(&mut self, dir: &Fd, name: &CStr, flags: i32) -> Result<Fd<'a>> {
+        match self.sys.openat(dir, name, OPEN | flags | self.noatime, 0) {
+            Err(Errno(libc::EPERM)) if self.noatime != 0 => {
+                self.noatime = 0;
+                Ok(self.sys.openat(dir, name, OPEN | flags, 0)?)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    fn directory(&mut self, dir: &Fd, name: &CStr, to: &CStr) -> Result<Option<Level<'a>>> {
+        let fd = self.open(dir, name, libc::O_DIRECTORY)?;
+        let stat = self.sys.fstat(&fd)?;
+        if self.avoid == Some(stat.identity()) {
+            let text = "is the destination: a directory cannot be copied into itself";
+            self.report.error_text(&self.path, text.into());
+            return Ok(None);
+        }
+        let xattrs = Xattrs::of(&fd)?;
+        // List it before announcing it: nothing is entered that cannot be read.
+        let level = self.level(fd, &stat)?;
+        self.out.reserve(Sender::head_size(to, &xattrs))?;
+        let head = self.out.head(to, stat, &xattrs, None);
+        self.out.push(Op::Enter(head));
+        Ok(Some(level))
+    }
+
+    /// Sends a further name of a file that was sent before. Else returns the
+    /// number under which it will be known.
+    fn link(
+        &mut self,
+        stat: &Stat,
+        to: &CStr,
+    ) -> Result<std::ops::ControlFlow<(), Option<LinkId>>> {
+        use std::ops::ControlFlow::{Break, Continue};
+        if stat.nlink < 2 {
+            return Ok(Continue(None));
+        }
+        if let Some(&id) = self.links.get(&stat.identity()) {
+            self.out.reserve(to.count_bytes() + 1)?;
+            let name = self.out.put(to.to_bytes_with_nul());
+            self.out.push(Op::Link(name, id));
+            return Ok(Break(()));
+        }
+        let id = self.links.len() as LinkId;
+        self.links.insert(stat.identity(), id);
+        Ok(Continue(Some(id)))
+    }
+
+    fn file(&mut self, dir: &Fd, name: &CStr, to: &CStr) -> Result<()> {
+        let fd = self.open(dir, name, 0)?;
+        let mut stat = self.sys.fstat(&fd)?;
+        if stat.kind() != Kind::File {
+            return Err(Errno(libc::ESTALE).into()); // replaced meanwhile
+        }
+        let std::ops::ControlFlow::Continue(link) = self.link(&stat, to)? else {
+            return Ok(());
+        };
+        let result = self.new_file(&fd, &mut stat, to, link);
+        if matches!(result, Err(Trouble::File(_))) && link.is_some() {
+            self.links.remove(&stat.identity());
+        }
+        result
+    }
+
+    fn new_file(
+        &mut self,
+        fd: &Fd,
+        stat: &mut Stat,
+        to: &CStr,
+        link: Option<LinkId>,
+    ) -> Result<()> {
+        let xattrs = Xattrs::of(fd)?;
+        let head_size = Sender::head_size(to, &xattrs);
+        let has_holes = self.sparse != SparseMode::Never && stat.blocks * 512 < stat.size;
+        let small = stat.size as usize <= DATA - head_size.min(DATA) && !has_holes;
+        if !small || stat.size == 0 && self.endless(fd)? {
+            return self.large_file(fd, stat, to, &xattrs, link, has_holes);
+        }
+        self.out.reserve(head_size + stat.size as usize)?;
+        let head = self.out.head(to, *stat, &xattrs, link);
+        let size = self
+            .sys
+            .pread_all(fd, self.out.space(stat.size as usize), 0)?;
+        let data = self.out.take(size);
+        self.out.push(Op::File(head, data));
+        Ok(())
+    }
+
+    /// Files of procfs and the like say they are empty and are not.
+    fn endless(&self, fd: &Fd) -> Result<bool> {
+        Ok(self.sys.pread(fd, &mut [0], 0)? > 0)
+    }
+
+    fn large_file(
+        &mut self,
+        fd: &Fd,
+        stat: &mut Stat,
+        to: &CStr,
+        xattrs: &Xattrs,
+        link: Option<LinkId>,
+        has_holes: bool,
+    ) -> Result<()> {
+        let end = if stat.size == 0 { u64::MAX } else { stat.size };
+        self.out.reserve(Sender::head_size(to, xattrs))?;
+        let head = self.out.head(to, *stat, xattrs, link);
+        self.out.push(Op::Begin(head));
+        let result = if has_holes {
+            self.extents(fd, end)
+        } else {
+            self.pieces(fd, 0, end)
+        };
+        self.out.reserve(0)?;
+        self.out
+            .push(if result.is_ok() { Op::End } else { Op::Abort });
+        result
+    }
+
+    /// Sends the parts of a file that are not holes.
+    fn extents(&mut self, fd: &Fd, end: u64) -> Result<()> {
+        let mut at = 0;
+        while at < end {
+            let start = match self.sys.lseek(fd, at, libc::SEEK_DATA) {
+                Ok(start) => start,
+                Err(Errno(libc::ENXIO)) => return Ok(()), // a hole up to the end
+                Err(e) if e.is_unsupported() => return self.pieces(fd, at, end),
+                Err(e) => return Err(e.into()),
+            };
+            let stop = self.sys.lseek(fd, start, libc::SEEK_HOLE)?.min(end);
+            self.pieces(fd, start, stop)?;
+            at = stop.max(start + 1);
+        }
+        Ok(())
+    }
+
+    fn pieces(&mut self, fd: &Fd, mut at: u64, end: u64) -> Result<()> {
+        let mut cached = at;
+        while at < end {
+            if interrupt::requested() {
+                return Err(Trouble::Stopped);
+            }
+            if at - cached >= FORGET {
+                self.sys.forget(fd, cached, at - cached);
+                cached = at;
+            }
+            let size = (end - at).min(DATA as u64) as usize;
+            self.out.reserve(size)?;
+            let got = self.sys.pread_all(fd, self.out.space(size), at)?;
+            let data = self.out.take(got);
+            self.out.push(Op::Piece(at, data));
+            at += got as u64;
+            if got < size {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn symlink(&mut self, dir: &Fd, name: &CStr, to: &CStr) -> Result<()> {
+        let stat = self.sys.lstat(dir, name)?;
+        let std::ops::ControlFlow::Continue(link) = self.link(&stat, to)? else {
+            return Ok(());
+        };
+        let mut target = self.sys.readlink(dir, name)?;
+        target.push(0);
+        let xattrs = Xattrs::of_entry(dir, name).unwrap_or_default();
+        self.out
+            .reserve(Sender::head_size(to, &xattrs) + target.len())?;
+        let head = self.out.head(to, stat, &xattrs, link);
+        let target = self.out.put(&target);
+        self.out.push(Op::Symlink(head, target));
+        Ok(())
+    }
+
+    fn node(&mut self, dir: &Fd, name: &CStr, to: &CStr) -> Result<()> {
+        let stat = self.sys.lstat(dir, name)?;
+        let std::ops::ControlFlow::Continue(link) = self.link(&stat, to)? else {
+            return Ok(());
+        };
+        let xattrs = Xattrs::of_entry(dir, name).unwrap_or_default();
+        self.out.reserve(Sender::head_size(to, &xattrs))?;
+        let head = self.out.head(to, stat, &xattrs, link);
+        self.out.push(Op::Node(head));
+        Ok(())
+    }
+}

@@ -1,0 +1,258 @@
+//! What became of a copy: counts, what could not be kept, what failed.
+
+use super::progress::Progress;
+use crate::failure::remedy;
+use crate::names;
+use crate::sys::{Errno, Kind};
+use serde_json::{json, Map, Value};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Mutex;
+
+/// Something about a file that the destination does not have now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Loss {
+    Owner,
+    SpecialBits,
+    Mode,
+    Times,
+    Xattr,
+    Acl,
+    Capability,
+    HardLink,
+    Device,
+    Special,
+}
+
+impl Loss {
+    const ALL: [Loss; 10] = [
+        Loss::Owner,
+        Loss::SpecialBits,
+        Loss::Mode,
+        Loss::Times,
+        Loss::Xattr,
+        Loss::Acl,
+        Loss::Capability,
+        Loss::HardLink,
+        Loss::Device,
+        Loss::Special,
+    ];
+
+    /// Warnings of this kind that are printed before they are only counted. Who
+    /// is not root loses the owner of every file: one example will do.
+    fn shown(self) -> u64 {
+        match self {
+            Loss::Owner => 1,
+            _ => 10,
+        }
+    }
+
+    fn what(self) -> &'static str {
+        match self {
+            Loss::Owner => "owner",
+            Loss::SpecialBits => "set-user-ID or set-group-ID bit",
+            Loss::Mode => "mode",
+            Loss::Times => "times",
+            Loss::Xattr => "extended attribute",
+            Loss::Acl => "access control list",
+            Loss::Capability => "capabilities",
+            Loss::HardLink => "hard link",
+            Loss::Device => "device node",
+            Loss::Special => "fifo or socket",
+        }
+    }
+
+    pub fn of_xattr(name: &[u8]) -> Loss {
+        match name {
+            b"security.capability" => Loss::Capability,
+            n if n.starts_with(b"system.posix_acl") => Loss::Acl,
+            _ => Loss::Xattr,
+        }
+    }
+}
+
+struct Lost {
+    loss: Loss,
+    path: Vec<u8>,
+    detail: Vec<u8>,
+    error: Errno,
+}
+
+#[derive(Default)]
+struct Lists {
+    losses: Vec<Lost>,
+    counts: [u64; Loss::ALL.len()],
+    errors: Vec<(Vec<u8>, String)>,
+}
+
+pub struct Report {
+    progress: Progress,
+    verbose: bool,
+    quiet: bool,
+    lists: Mutex<Lists>,
+    files: AtomicU64,
+    directories: AtomicU64,
+    links: AtomicU64,
+    others: AtomicU64,
+    bytes: AtomicU64,
+    skipped: AtomicU64,
+}
+
+impl Report {
+    pub fn new(progress: Progress, verbose: bool, quiet: bool) -> Self {
+        Report {
+            progress,
+            verbose,
+            quiet,
+            lists: Mutex::default(),
+            files: AtomicU64::new(0),
+            directories: AtomicU64::new(0),
+            links: AtomicU64::new(0),
+            others: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            skipped: AtomicU64::new(0),
+        }
+    }
+
+    fn lists(&self) -> std::sync::MutexGuard<'_, Lists> {
+        self.lists
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Counts a finished file.
+    pub fn done(&self, kind: Kind, path: &[u8]) {
+        let counter = match kind {
+            Kind::File => &self.files,
+            Kind::Directory => &self.directories,
+            _ => &self.others,
+        };
+        counter.fetch_add(1, Relaxed);
+        self.tell(path);
+    }
+
+    pub fn linked(&self, path: &[u8]) {
+        self.links.fetch_add(1, Relaxed);
+        self.tell(path);
+    }
+
+    /// Counts a file that was there already (--no-clobber).
+    pub fn skip(&self) {
+        self.skipped.fetch_add(1, Relaxed);
+    }
+
+    pub fn wrote(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    pub fn update_progress(&self) {
+        self.progress
+            .update(self.files.load(Relaxed), self.bytes.load(Relaxed));
+    }
+
+    pub fn finish_progress(&self) {
+        self.progress
+            .finish(self.files.load(Relaxed), self.bytes.load(Relaxed));
+    }
+
+    fn tell(&self, path: &[u8]) {
+        if self.verbose {
+            self.progress.print(&names::plain(path));
+        }
+    }
+
+    /// Something had to be left behind: one warning.
+    pub fn lose(&self, loss: Loss, path: &[u8], detail: &[u8], error: Errno) {
+        let mut lists = self.lists();
+        let count = &mut lists.counts[loss as usize];
+        *count += 1;
+        if !self.quiet && (self.verbose || *count <= loss.shown()) {
+            let space = if detail.is_empty() { "" } else { " " };
+            self.progress.print(&format!(
+                "tane: warning: {}: {}{space}{} not kept: {error}",
+                names::plain(path),
+                loss.what(),
+                if detail.is_empty() {
+                    "".into()
+                } else {
+                    names::plain(detail)
+                },
+            ));
+        }
+        lists.losses.push(Lost {
+            loss,
+            path: path.into(),
+            detail: detail.into(),
+            error,
+        });
+    }
+
+    pub fn error(&self, path: &[u8], error: Errno) {
+        self.error_text(path, remedy(error));
+    }
+
+    pub fn error_text(&self, path: &[u8], text: String) {
+        self.progress
+            .print(&format!("tane: {}: {text}", names::plain(path)));
+        self.lists().errors.push((path.into(), text));
+    }
+
+    pub fn has_errors(&self) -> bool {
+        !self.lists().errors.is_empty()
+    }
+
+    pub fn has_losses(&self) -> bool {
+        !self.lists().losses.is_empty()
+    }
+
+    /// The warnings that were only counted.
+    pub fn summarize(&self) {
+        if self.quiet || self.verbose {
+            return;
+        }
+        let lists = self.lists();
+        for loss in Loss::ALL {
+            let count = lists.counts[loss as usize];
+            if count > loss.shown() {
+                let more = count - loss.shown();
+                let what = loss.what();
+                eprintln!("tane: warning: {what}: {more} more not kept (-v shows each)");
+            }
+        }
+        let owner = |l: &Lost| l.loss == Loss::Owner && l.error == Errno(libc::EPERM);
+        if lists.losses.iter().any(owner) {
+            eprintln!("tane: only root can keep owners; see --owner");
+        }
+    }
+
+    pub fn json(&self, interrupted: bool) -> Value {
+        let lists = self.lists();
+        let losses = lists.losses.iter().map(|l| {
+            let mut object = Map::new();
+            names::put(&mut object, "path", &l.path);
+            object.insert("what".into(), l.loss.what().into());
+            if !l.detail.is_empty() {
+                names::put(&mut object, "detail", &l.detail);
+            }
+            object.insert("errno".into(), l.error.0.into());
+            object.insert("why".into(), l.error.to_string().into());
+            Value::from(object)
+        });
+        let errors = lists.errors.iter().map(|(path, why)| {
+            let mut object = Map::new();
+            names::put(&mut object, "path", path);
+            object.insert("why".into(), why.as_str().into());
+            Value::from(object)
+        });
+        json!({
+            "files": self.files.load(Relaxed),
+            "directories": self.directories.load(Relaxed),
+            "hard_links": self.links.load(Relaxed),
+            "others": self.others.load(Relaxed),
+            "bytes": self.bytes.load(Relaxed),
+            "skipped": self.skipped.load(Relaxed),
+            "interrupted": interrupted,
+            "losses": losses.collect::<Vec<_>>(),
+            "errors": errors.collect::<Vec<_>>(),
+        })
+    }
+}

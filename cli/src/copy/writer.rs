@@ -1,0 +1,309 @@
+//! The writing half of a copy: makes what the reader describes.
+//!
+//! Nothing partial is ever found under its final name. In a directory that was
+//! there before, a file grows under a temporary name and gets its own by rename.
+//! A new directory itself has a temporary name until it is complete, so that
+//! what is in it needs no renames; that is a quarter of the time. Directories
+//! are private (0700) while they fill up.
+//! Nothing is reached but by descriptor and a single name without symlinks.
+
+mod entries;
+mod files;
+
+use super::batch::{Batch, Head, LinkId, Op, Span};
+use super::finish::Finish;
+use super::report::Report;
+use super::Settings;
+use crate::sys::{is_safe_name, Errno, Fd, Kind, Stat, Sys, Xattrs};
+use files::Open;
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+
+/// A directory that is being filled.
+struct Frame<'a> {
+    fd: Fd<'a>,
+    /// Made by us, so nothing of ours can be there already.
+    fresh: bool,
+    /// It has a temporary name still, and gets this one.
+    rename: Option<(CString, CString)>,
+    /// What it gets when it is left; None: it stays as it was.
+    wanted: Option<(Stat, Xattrs)>,
+    /// Owner and group a new file gets here, once one was made.
+    owner: Option<(u32, u32)>,
+    /// A default ACL changes the modes of new files here.
+    default_acl: bool,
+    path_len: usize,
+}
+
+pub struct Writer<'a, 'r> {
+    sys: Sys<'a>,
+    report: &'r Report,
+    settings: Settings,
+    finish: Finish<'r>,
+    frames: Vec<Frame<'a>>,
+    /// Directories entered that could not be made: their contents are skipped.
+    skipping: usize,
+    open: Option<Open<'a>>,
+    links: HashMap<LinkId, Vec<u8>>,
+    temporaries: u32,
+    process: u32,
+    path: Vec<u8>,
+    pub fatal: bool,
+}
+
+type Result<T> = std::result::Result<T, Errno>;
+
+impl<'a, 'r> Writer<'a, 'r> {
+    /// Writes into `dir`, which the user calls `shown`.
+    pub fn new(dir: Fd<'a>, shown: &[u8], report: &'r Report, settings: Settings) -> Self {
+        let sys = dir.sys();
+        sys.umask(0);
+        let mut writer = Writer {
+            sys,
+            report,
+            settings,
+            finish: Finish {
+                report,
+                owner: settings.owner,
+            },
+            frames: Vec::new(),
+            skipping: 0,
+            open: None,
+            links: HashMap::new(),
+            temporaries: 0,
+            process: std::process::id(),
+            path: shown.to_vec(),
+            fatal: false,
+        };
+        let acl = Finish::has_default_acl(&dir);
+        writer.push(dir, false, None, acl);
+        writer
+    }
+
+    /// Performs a batch; stops early if nothing more can be written.
+    pub fn perform(&mut self, batch: &Batch, stop: impl Fn() -> bool) {
+        for op in &batch.ops {
+            if self.fatal || self.open.is_none() && stop() {
+                return;
+            }
+            if self.skip(op) {
+                continue;
+            }
+            let length = self.path.len();
+            if let Some(name) = name_of(op) {
+                self.enter_path(batch.name(name));
+            }
+            if let Err(e) = self.one(batch, op) {
+                self.report.error(&self.path, e);
+                self.fatal = e.is_fatal_for_writing();
+                if matches!(op, Op::Enter(_)) {
+                    self.skipping = 1;
+                }
+            }
+            if !matches!(op, Op::Enter(_) | Op::Leave | Op::Begin(_) | Op::Piece(..)) {
+                self.path
+                    .truncate(self.frames.last().map_or(length, |f| f.path_len));
+            }
+        }
+        self.report.update_progress();
+    }
+
+    /// Leaves all directories as they should be, whatever happened.
+    pub fn end(mut self) {
+        self.abort();
+        while !self.frames.is_empty() {
+            self.leave();
+        }
+    }
+
+    fn enter_path(&mut self, name: &CStr) {
+        if let Some(frame) = self.frames.last() {
+            self.path.truncate(frame.path_len);
+        }
+        if !matches!(self.path.last(), None | Some(b'/')) {
+            self.path.push(b'/');
+        }
+        self.path.extend_from_slice(name.to_bytes());
+    }
+
+    /// Inside a directory that could not be made nothing is done.
+    fn skip(&mut self, op: &Op) -> bool {
+        match op {
+            _ if self.skipping == 0 => return false,
+            Op::Enter(_) => self.skipping += 1,
+            Op::Leave => self.skipping -= 1,
+            _ => {}
+        }
+        true
+    }
+
+    fn one(&mut self, batch: &Batch, op: &Op) -> Result<()> {
+        if let Some(name) = name_of(op) {
+            if !is_safe_name(batch.name(name).to_bytes()) {
+                return Err(Errno(libc::EINVAL));
+            }
+        }
+        match op {
+            Op::Enter(head) => self.enter(batch, head),
+            Op::Adopt(head) => {
+                let wanted = wanted(batch, head);
+                if let Some(frame) = self.frames.last_mut() {
+                    frame.wanted = Some(wanted);
+                }
+                Ok(())
+            }
+            Op::Leave => {
+                self.leave_below_first();
+                Ok(())
+            }
+            Op::File(head, data) => self.file(batch, head, batch.bytes(*data)),
+            Op::Begin(head) => {
+                self.open = self.create(batch, head)?;
+                Ok(())
+            }
+            Op::Piece(at, data) => {
+                let Some(mut open) = self.open.take() else {
+                    return Ok(());
+                };
+                match self.data(&mut open, *at, batch.bytes(*data)) {
+                    Ok(()) => {
+                        self.open = Some(open);
+                        self.report.update_progress();
+                        Ok(())
+                    }
+                    Err(e) => self.close(open, Err(e)),
+                }
+            }
+            Op::End => match self.open.take() {
+                Some(open) => self.close(open, Ok(())),
+                None => Ok(()),
+            },
+            Op::Abort => {
+                self.abort();
+                Ok(())
+            }
+            Op::Symlink(head, target) => self.symlink(batch, head, *target),
+            Op::Node(head) => self.node(batch, head),
+            Op::Link(name, id) => self.link(batch.name(*name), *id),
+        }
+    }
+
+    fn frame(&self) -> Result<&Frame<'a>> {
+        self.frames.last().ok_or(Errno(libc::EBADF))
+    }
+
+    fn push(&mut self, fd: Fd<'a>, fresh: bool, wanted: Option<(Stat, Xattrs)>, acl: bool) {
+        let path_len = self.path.len();
+        self.frames.push(Frame {
+            fd,
+            fresh,
+            rename: None,
+            wanted,
+            owner: None,
+            default_acl: acl,
+            path_len,
+        });
+    }
+
+    fn enter(&mut self, batch: &Batch, head: &Head) -> Result<()> {
+        let name = batch.name(head.name);
+        let sys = self.sys;
+        let parent_is_fresh = self.frame()?.fresh;
+        let mut rename = None;
+        let fresh = parent_is_fresh || self.is_missing(name)?;
+        if fresh && !parent_is_fresh {
+            let temporary = self.temporary();
+            sys.mkdir(&self.frame()?.fd, &temporary, 0o700)?;
+            rename = Some((temporary, name.into()));
+        } else if fresh {
+            sys.mkdir(&self.frame()?.fd, name, 0o700)?;
+        }
+        let parent = self.frame()?;
+        let made = rename.as_ref().map_or(name, |(temporary, _)| temporary);
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+        let fd = sys.openat(&parent.fd, made, flags, 0)?;
+        let acl = if fresh {
+            parent.default_acl
+        } else {
+            Finish::has_default_acl(&fd)
+        };
+        let keep = !fresh && self.settings.no_clobber;
+        let wanted = (!keep).then(|| wanted(batch, head));
+        self.push(fd, fresh, wanted, acl);
+        if let Some(frame) = self.frames.last_mut() {
+            frame.rename = rename;
+        }
+        Ok(())
+    }
+
+    fn is_missing(&self, name: &CStr) -> Result<bool> {
+        match self.sys.lstat(&self.frame()?.fd, name) {
+            Ok(_) => Ok(false),
+            Err(Errno(libc::ENOENT)) => Ok(true),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The first directory stays until the end: more may be copied into it.
+    fn leave_below_first(&mut self) {
+        if self.frames.len() > 1 {
+            self.leave();
+        }
+    }
+
+    fn leave(&mut self) {
+        let Some(frame) = self.frames.pop() else {
+            return;
+        };
+        self.path.truncate(frame.path_len);
+        if let Some((stat, xattrs)) = &frame.wanted {
+            let inherited = frame.fresh && frame.default_acl;
+            self.finish
+                .directory(&frame.fd, stat, xattrs, inherited, &self.path);
+            self.report.done(Kind::Directory, &self.path);
+        }
+        if let (Some((temporary, name)), Some(parent)) = (&frame.rename, self.frames.last()) {
+            let flags = libc::RENAME_NOREPLACE;
+            if let Err(e) = self.rename(&parent.fd, temporary, name, flags) {
+                self.report.error(&self.path, e);
+            }
+        }
+        self.path
+            .truncate(self.frames.last().map_or(0, |f| f.path_len));
+    }
+
+    fn temporary(&mut self) -> CString {
+        self.temporaries += 1;
+        let name = format!(".tane-{}-{}.part", self.process, self.temporaries);
+        CString::new(name).unwrap_or_default()
+    }
+
+    /// Is the name taken, and must it stay as it is?
+    fn is_kept(&self, name: &CStr) -> Result<bool> {
+        let frame = self.frame()?;
+        if !self.settings.no_clobber || frame.fresh || self.is_missing(name)? {
+            return Ok(false);
+        }
+        self.report.skip();
+        Ok(true)
+    }
+}
+
+fn wanted(batch: &Batch, head: &Head) -> (Stat, Xattrs) {
+    (
+        head.stat,
+        Xattrs {
+            packed: batch.bytes(head.xattrs).to_vec(),
+        },
+    )
+}
+
+fn name_of(op: &Op) -> Option<Span> {
+    match op {
+        Op::Enter(h) | Op::File(h, _) | Op::Begin(h) | Op::Symlink(h, _) | Op::Node(h) => {
+            Some(h.name)
+        }
+        Op::Link(name, _) => Some(*name),
+        _ => None,
+    }
+}

@@ -1,0 +1,157 @@
+//! Regular files: data first, then attributes, then the name.
+
+use super::super::batch::{Batch, Head, LinkId};
+use super::super::finish::Made;
+use super::super::SparseMode;
+use super::{Result, Writer};
+use crate::sys::{Errno, Fd, Kind, Stat};
+use std::ffi::{CStr, CString};
+
+/// A file whose pieces are arriving.
+pub(super) struct Open<'a> {
+    fd: Fd<'a>,
+    temporary: CString,
+    name: CString,
+    stat: Stat,
+    xattrs: Vec<u8>,
+    link: Option<LinkId>,
+    /// The mode it was created with.
+    mode: u32,
+    /// Where the data ends so far.
+    end: u64,
+}
+
+impl<'a> Writer<'a, '_> {
+    /// A file that came in one piece.
+    pub(super) fn file(&mut self, batch: &Batch, head: &Head, data: &[u8]) -> Result<()> {
+        let Some(mut open) = self.create(batch, head)? else {
+            return Ok(());
+        };
+        let result = self.data(&mut open, 0, data);
+        open.stat.size = data.len() as u64; // it may have shrunk since
+        self.close(open, result)
+    }
+
+    pub(super) fn create(&mut self, batch: &Batch, head: &Head) -> Result<Option<Open<'a>>> {
+        let name = batch.name(head.name);
+        if self.is_kept(name)? {
+            self.remember(head.link);
+            return Ok(None);
+        }
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
+        let mode = self.creation_mode(&head.stat)?;
+        let fresh = self.frame()?.fresh;
+        loop {
+            let temporary = if fresh { name.into() } else { self.temporary() };
+            match self.sys.openat(&self.frame()?.fd, &temporary, flags, mode) {
+                Ok(fd) => {
+                    return Ok(Some(Open {
+                        fd,
+                        temporary,
+                        name: name.into(),
+                        stat: head.stat,
+                        xattrs: batch.bytes(head.xattrs).to_vec(),
+                        link: head.link,
+                        mode,
+                        end: 0,
+                    }))
+                }
+                Err(Errno(libc::EEXIST)) if !fresh => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// The final mode if that is safe before the file has its owner.
+    fn creation_mode(&self, stat: &Stat) -> Result<u32> {
+        let owner = self.settings.owner.of(stat.uid, stat.gid);
+        let frame = self.frame()?;
+        let direct = frame.owner == Some(owner) && !frame.default_acl;
+        let mode = stat.permissions();
+        Ok(if direct && mode < 0o1000 { mode } else { 0o600 })
+    }
+
+    pub(super) fn data(&self, open: &mut Open, at: u64, data: &[u8]) -> Result<()> {
+        if self.settings.sparse == SparseMode::Always {
+            for (i, block) in data.chunks(4096).enumerate() {
+                if block.iter().any(|&b| b != 0) {
+                    self.sys.pwrite_all(&open.fd, block, at + i as u64 * 4096)?;
+                    open.end = at + i as u64 * 4096 + block.len() as u64;
+                }
+            }
+        } else if !data.is_empty() {
+            self.sys.pwrite_all(&open.fd, data, at)?;
+            open.end = at + data.len() as u64;
+        }
+        self.report.wrote(data.len() as u64);
+        Ok(())
+    }
+
+    /// Gives a file its attributes and its name, or removes it.
+    pub(super) fn close(&mut self, open: Open<'a>, written: Result<()>) -> Result<()> {
+        let result = written.and_then(|()| self.complete(&open));
+        if result.is_err() {
+            let _ = self.sys.unlink(&self.frame()?.fd, &open.temporary, 0);
+            return result;
+        }
+        self.remember(open.link);
+        self.report.done(Kind::File, &self.path);
+        Ok(())
+    }
+
+    fn complete(&mut self, open: &Open) -> Result<()> {
+        let sys = self.sys;
+        if open.stat.size > open.end {
+            sys.ftruncate(&open.fd, open.stat.size)?;
+        }
+        let frame = self.frames.last_mut().ok_or(Errno(libc::EBADF))?;
+        let owner = match frame.owner {
+            Some(owner) => owner,
+            None => {
+                let stat = sys.fstat(&open.fd)?;
+                *frame.owner.insert((stat.uid, stat.gid))
+            }
+        };
+        let acl = frame.default_acl;
+        let made = Made {
+            owner,
+            mode: open.mode,
+            acl,
+        };
+        self.finish
+            .file(&open.fd, &open.stat, &open.xattrs, made, &self.path);
+        if open.temporary == open.name {
+            return Ok(());
+        }
+        self.rename(
+            &self.frame()?.fd,
+            &open.temporary,
+            &open.name,
+            self.replace(),
+        )
+    }
+
+    /// Flags for renames of files: may they replace what is there?
+    pub(super) fn replace(&self) -> u32 {
+        if self.settings.no_clobber {
+            libc::RENAME_NOREPLACE
+        } else {
+            0
+        }
+    }
+
+    pub(super) fn rename(&self, dir: &Fd, temporary: &CStr, name: &CStr, flags: u32) -> Result<()> {
+        match self.sys.rename(dir, temporary, dir, name, flags) {
+            Err(e) if flags != 0 && e.is_unsupported() => {
+                self.sys.rename(dir, temporary, dir, name, 0)
+            }
+            other => other,
+        }
+    }
+
+    pub(super) fn abort(&mut self) {
+        if let (Some(open), Ok(frame)) = (self.open.take(), self.frame()) {
+            let _ = self.sys.unlink(&frame.fd, &open.temporary, 0);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What went wrong, for whom it matters, and the exit code it becomes.
+
+use crate::names;
+use crate::sys::Errno;
+use std::fmt;
+
+/// Some files failed, or something was left behind under --strict.
+pub const SOME_FAILED: u8 = 1;
+/// The command line makes no sense.
+pub const USAGE: u8 = 2;
+/// The image cannot be opened or mounted.
+pub const NO_IMAGE: u8 = 3;
+/// Stopped by a signal.
+pub const INTERRUPTED: u8 = 130;
+
+/// An error that ends the command: the thing and, if there is one, the remedy.
+#[derive(Debug)]
+pub struct Failure {
+    pub code: u8,
+    pub message: String,
+}
+
+pub type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    pub fn new(code: u8, message: impl Into<String>) -> Self {
+        Failure {
+            code,
+            message: message.into(),
+        }
+    }
+
+    pub fn usage(message: impl Into<String>) -> Self {
+        Failure::new(USAGE, message)
+    }
+
+    pub fn image(message: impl Into<String>) -> Self {
+        Failure::new(NO_IMAGE, message)
+    }
+
+    /// Everything else about a single file.
+    pub fn file(path: &[u8], error: Errno) -> Self {
+        Failure::new(
+            SOME_FAILED,
+            format!("{}: {}", names::plain(path), remedy(error)),
+        )
+    }
+
+    /// The reader of our output has gone; nobody wants to hear about it.
+    pub fn closed_pipe() -> Self {
+        Failure::new(0, "")
+    }
+
+    pub fn interrupted() -> Self {
+        Failure::new(INTERRUPTED, "interrupted")
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(e: std::io::Error) -> Self {
+        if e.kind() == std::io::ErrorKind::BrokenPipe {
+            return Failure::closed_pipe();
+        }
+        let errno = Errno(e.raw_os_error().unwrap_or(libc::EIO));
+        Failure::new(SOME_FAILED, format!("standard output: {errno}"))
+    }
+}
+
+/// An error with what to do about it, where that is known.
+pub fn remedy(error: Errno) -> String {
+    let hint = match error.0 {
+        libc::ENOSPC => "free some space or choose a larger destination",
+        libc::EROFS => "the file system there is read-only",
+        libc::EMFILE | libc::ENFILE => "raise the limit on open files (ulimit -n)",
+        libc::EUCLEAN => "the file system is damaged: check it with its fsck",
+        libc::EBADMSG => "a checksum is wrong: check the file system with its fsck",
+        _ => return error.to_string(),
+    };
+    format!("{error}: {hint}")
+}

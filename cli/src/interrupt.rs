@@ -1,0 +1,71 @@
+//! Ctrl-C. The signals are blocked in every thread and taken by one that does
+//! nothing else, so no handler ever runs on a stack of the image's kernel.
+
+use crate::failure::INTERRUPTED;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Signals this close together are one.
+const TOGETHER: Duration = Duration::from_millis(200);
+
+static STOP: AtomicBool = AtomicBool::new(false);
+static ORDERLY: AtomicBool = AtomicBool::new(false);
+
+/// True once somebody has asked to stop.
+pub fn requested() -> bool {
+    STOP.load(Relaxed)
+}
+
+/// From now on an interrupt only raises the flag: something is being written,
+/// and whoever writes it stops at the next file.
+pub fn be_orderly() {
+    ORDERLY.store(true, Relaxed);
+}
+
+/// Must run before any other thread exists.
+pub fn install() {
+    // SAFETY: sigset_t and sigaction are plain data; the pointers are to live ones.
+    let set = unsafe {
+        let mut set = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigemptyset(&mut set);
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            // What the parent had us ignore (nohup) stays ignored.
+            let mut now = std::mem::zeroed::<libc::sigaction>();
+            libc::sigaction(signal, std::ptr::null(), &mut now);
+            if now.sa_sigaction != libc::SIG_IGN {
+                libc::sigaddset(&mut set, signal);
+            }
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+        set
+    };
+    let waiter = move || {
+        let mut count = 0;
+        let mut last: Option<Instant> = None;
+        loop {
+            let mut signal = 0;
+            // SAFETY: both pointers are to live, initialised data.
+            if unsafe { libc::sigwait(&set, &mut signal) } != 0 {
+                return;
+            }
+            // A terminal and a wrapper may both pass the same key on.
+            if last
+                .replace(Instant::now())
+                .is_some_and(|last| last.elapsed() < TOGETHER)
+            {
+                continue;
+            }
+            count += 1;
+            let orderly = ORDERLY.load(Relaxed);
+            STOP.store(true, Relaxed);
+            if !orderly || count == 3 {
+                // SAFETY: _exit is always allowed.
+                unsafe { libc::_exit(INTERRUPTED.into()) };
+            }
+            eprintln!("tane: stopping after this file (twice more abandons the image as it is)");
+        }
+    };
+    let _ = std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(waiter);
+}

@@ -1,0 +1,56 @@
+//! The `tane` command: disk images, read and written by real Linux in-process.
+
+mod address;
+mod args;
+mod copy;
+mod failure;
+mod interrupt;
+mod names;
+mod output;
+mod session;
+mod show;
+mod sys;
+mod users;
+mod verbs;
+mod walk;
+
+use args::{Cli, Verb};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse_from(verbs::find::accept_single_dashes(std::env::args_os()));
+    interrupt::install();
+    match run(cli) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            if !failure.message.is_empty() {
+                eprintln!("tane: {failure}");
+            }
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+fn run(cli: Cli) -> failure::Result<u8> {
+    let global = &cli.global;
+    match cli.verb {
+        Verb::Inspect(a) => verbs::inspect::run(a, global),
+        Verb::Ls(a) => verbs::ls::run(a, global),
+        Verb::Cat(a) => verbs::cat::run(a, global),
+        Verb::Stat(a) => verbs::stat::run(a, global),
+        Verb::Find(a) => verbs::find::run(a, global),
+        Verb::Df(a) => verbs::df::run(a, global),
+        Verb::Cp(a) => verbs::cp::run(a, global),
+        Verb::Mkdir(a) => verbs::mkdir::run(a, global),
+        Verb::Rm(a) => verbs::rm::run(a, global),
+        Verb::Mv(a) => verbs::mv::run(a, global),
+        Verb::Ln(a) => verbs::ln::run(a, global),
+        Verb::Chmod(a) => verbs::chmod::run(a, global),
+        Verb::Chown(a) => verbs::chown::run(a, global),
+        Verb::Touch(a) => verbs::touch::run(a, global),
+        Verb::Syscall(a) => verbs::syscall::run(a, global),
+        Verb::Dmesg(a) => verbs::dmesg::run(a, global),
+        Verb::Generate(a) => verbs::generate::run(a),
+    }
+}

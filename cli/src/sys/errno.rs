@@ -1,0 +1,41 @@
+//! A Linux error number, printed the way people know it.
+
+use std::fmt;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+pub type Result<T> = std::result::Result<T, Errno>;
+
+impl Errno {
+    /// True when nothing further can be written to the same place.
+    pub fn is_fatal_for_writing(self) -> bool {
+        matches!(
+            self.0,
+            libc::ENOSPC | libc::EDQUOT | libc::EROFS | libc::ENOMEM | libc::ESHUTDOWN
+        )
+    }
+
+    /// True when the other side has no notion of what was asked for.
+    pub fn is_unsupported(self) -> bool {
+        matches!(self.0, libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL)
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = std::io::Error::from_raw_os_error(self.0).to_string();
+        let end = text.rfind(" (os error").unwrap_or(text.len());
+        let mut chars = text[..end].chars();
+        match chars.next() {
+            Some(first) => write!(f, "{}{}", first.to_lowercase(), chars.as_str()),
+            None => write!(f, "error {}", self.0),
+        }
+    }
+}
+
+impl fmt::Debug for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({self})", self.0)
+    }
+}

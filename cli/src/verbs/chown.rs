@@ -1,0 +1,107 @@
+//! tane chown: owners and groups, by the image's own names.
+
+use super::on_entries;
+use crate::args::Global;
+use crate::failure::{Failure, Result};
+use crate::session::{for_each_image, Access};
+use crate::sys::Errno;
+use crate::users::Users;
+use crate::walk::{walk, Next, Visit, Visitor};
+use std::ffi::OsString;
+
+/// Change who owns files in an image
+#[derive(clap::Args)]
+#[command(after_help = "\
+Names are looked up in the image's own /etc/passwd and /etc/group; numbers work
+always. Symlinks themselves are changed, never what they point to.
+
+Examples:
+  tane chown www-data:www-data disk.img:/var/www
+  tane chown -R 1000:1000 disk.img:/home/me
+  tane chown :adm disk.img:/var/log/syslog")]
+pub struct Args {
+    /// USER, USER:GROUP or :GROUP, by name or number
+    pub owner: String,
+    /// Files in images
+    #[arg(required = true, value_name = "IMAGE:/PATH")]
+    pub paths: Vec<OsString>,
+    /// Also everything below directories
+    #[arg(short = 'R', long)]
+    pub recursive: bool,
+}
+
+/// "Leave it" in chown(2).
+const SAME: u32 = u32::MAX;
+
+struct Changer {
+    uid: u32,
+    gid: u32,
+    recursive: bool,
+    all_well: bool,
+}
+
+pub fn run(args: Args, global: &Global) -> Result<u8> {
+    for_each_image(&args.paths, Access::Write, global, |root, items| {
+        let (uid, gid) = lookup(&args.owner, &Users::of(root))?;
+        Ok(on_entries(root, items, |dir, name, item| {
+            let mut changer = Changer {
+                uid,
+                gid,
+                recursive: args.recursive,
+                all_well: true,
+            };
+            let _ = walk(dir, name, item.path(), &mut changer);
+            Ok(changer.all_well)
+        }))
+    })
+}
+
+fn lookup(text: &str, users: &Users) -> Result<(u32, u32)> {
+    let (user, group) = text.split_once(':').unwrap_or((text, ""));
+    let missing = |what: &str, name: &str, file: &str| {
+        Failure::usage(format!(
+            "{name}: no such {what} in the image's {file}; numbers work always"
+        ))
+    };
+    let uid = match user {
+        "" => SAME,
+        name => users
+            .find_user(name)
+            .ok_or_else(|| missing("user", name, "/etc/passwd"))?,
+    };
+    let gid = match group {
+        "" => SAME,
+        name => users
+            .find_group(name)
+            .ok_or_else(|| missing("group", name, "/etc/group"))?,
+    };
+    if (uid, gid) == (SAME, SAME) {
+        return Err(Failure::usage(
+            "chown: no owner: write USER, USER:GROUP or :GROUP",
+        ));
+    }
+    Ok((uid, gid))
+}
+
+impl Visitor for Changer {
+    type Error = std::convert::Infallible;
+
+    fn visit(&mut self, visit: &Visit) -> std::result::Result<Next, Self::Error> {
+        if !visit.after {
+            let (sys, flags) = (visit.dir.sys(), libc::AT_SYMLINK_NOFOLLOW);
+            if let Err(e) = sys.chown(visit.dir, visit.name, self.uid, self.gid, flags) {
+                self.unreadable(visit.path, e);
+            }
+        }
+        Ok(if self.recursive {
+            Next::Into
+        } else {
+            Next::Past
+        })
+    }
+
+    fn unreadable(&mut self, path: &[u8], error: Errno) {
+        self.all_well = false;
+        eprintln!("tane: {}", Failure::file(path, error));
+    }
+}

@@ -1,0 +1,47 @@
+//! One file per verb.
+
+pub mod cat;
+pub mod chmod;
+pub mod chown;
+pub mod cp;
+pub mod df;
+pub mod dmesg;
+pub mod find;
+pub mod generate;
+pub mod inspect;
+pub mod ln;
+pub mod ls;
+pub mod mkdir;
+pub mod mv;
+pub mod rm;
+pub mod stat;
+pub mod syscall;
+pub mod touch;
+
+use crate::session::Item;
+use crate::sys::{Errno, Fd, Root};
+use std::ffi::{CStr, CString};
+
+/// The directory entry a path names, so that it can be walked or changed
+/// without following a symlink it may be. Roots are "." of themselves.
+fn entry<'a>(root: &Root<'a>, path: &[u8]) -> Result<(Fd<'a>, CString), Errno> {
+    match crate::sys::split(path) {
+        // A trailing slash asks for a directory, through a symlink if need be.
+        Some(_) if !path.ends_with(b"/") => root.parent(path),
+        _ => root.open_dir(path).map(|dir| (dir, c".".into())),
+    }
+}
+
+/// Runs `work` on each argument's entry; complains and goes on.
+fn on_entries(
+    root: &Root,
+    items: &[Item],
+    mut work: impl FnMut(&Fd, &CStr, &Item) -> Result<bool, Errno>,
+) -> bool {
+    let mut all_well = true;
+    for item in items {
+        let done = entry(root, item.path()).and_then(|(dir, name)| work(&dir, &name, item));
+        all_well &= done.unwrap_or_else(|e| item.complain(e));
+    }
+    all_well
+}

@@ -1,0 +1,164 @@
+//! tane stat: everything about a file.
+
+use super::entry;
+use crate::args::Global;
+use crate::failure::Result;
+use crate::names::{self, shown};
+use crate::output::Output;
+use crate::session::{for_each_image, Access, Item};
+use crate::show;
+use crate::sys::{Errno, Kind, Packed, Root, Stat, Time, Xattrs};
+use crate::users::Users;
+use serde_json::{Map, Value};
+use std::ffi::OsString;
+
+/// Show all there is to know about files of an image
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  tane stat disk.img:/etc/passwd
+  tane stat --json disk.img:/usr/bin/ping | jq .xattrs")]
+pub struct Args {
+    /// Files in images
+    #[arg(required = true, value_name = "IMAGE:/PATH")]
+    pub files: Vec<OsString>,
+    /// Follow symlinks
+    #[arg(short = 'L', long)]
+    pub dereference: bool,
+}
+
+struct Found {
+    stat: Stat,
+    birth: Option<Time>,
+    target: Option<Vec<u8>>,
+    xattrs: Xattrs,
+}
+
+pub fn run(args: Args, global: &Global) -> Result<u8> {
+    let mut out = Output::new();
+    let code = for_each_image(&args.files, Access::Read, global, |root, items| {
+        let users = Users::of(root);
+        let mut all_well = true;
+        for item in items {
+            match find(root, item.path(), args.dereference) {
+                Ok(found) if global.json => out.json(&json(item, &found, &users))?,
+                Ok(found) => print(item, &found, &users, &mut out)?,
+                Err(e) => all_well = item.complain(e),
+            }
+        }
+        Ok(all_well)
+    })?;
+    out.flush()?;
+    Ok(code)
+}
+
+fn find(root: &Root, path: &[u8], follow: bool) -> std::result::Result<Found, Errno> {
+    let follow = follow || path.ends_with(b"/");
+    let nofollow = if follow { 0 } else { libc::O_NOFOLLOW };
+    let handle = root.open(path, libc::O_PATH | nofollow)?;
+    let sys = root.sys();
+    let stat = sys.fstatat(&handle, c"", libc::AT_EMPTY_PATH)?;
+    let birth = sys.birth_time(&handle);
+    let (mut target, mut xattrs) = (None, Xattrs::default());
+    if matches!(stat.kind(), Kind::File | Kind::Directory) {
+        xattrs = root
+            .open(path, libc::O_RDONLY | nofollow)
+            .and_then(|fd| Xattrs::of(&fd))?;
+    } else if !follow {
+        let (dir, name) = entry(root, path)?;
+        xattrs = Xattrs::of_entry(&dir, &name).unwrap_or_default();
+        if stat.kind() == Kind::Symlink {
+            target = Some(sys.readlink(&dir, &name)?);
+        }
+    }
+    Ok(Found {
+        stat,
+        birth,
+        target,
+        xattrs,
+    })
+}
+
+fn print(item: &Item, found: &Found, users: &Users, out: &mut Output) -> Result<()> {
+    let Found { stat, .. } = found;
+    let target = found
+        .target
+        .as_ref()
+        .map_or(String::new(), |t| format!(" -> {}", shown(t)));
+    out.line(&format!("  File: {}{target}", shown(item.path())))?;
+    out.line(&format!(
+        "  Size: {:<15} Blocks: {:<10} IO Block: {:<6} {}",
+        stat.size,
+        stat.blocks,
+        stat.block_size,
+        stat.kind().word()
+    ))?;
+    let (major, minor) = show::device(stat.dev);
+    let device = format!("{major},{minor}");
+    let mut line = format!(
+        "Device: {device:<13} Inode: {:<11} Links: {}",
+        stat.ino, stat.nlink
+    );
+    if stat.kind().is_device() {
+        let (major, minor) = show::device(stat.rdev);
+        line += &format!("     Device type: {major},{minor}");
+    }
+    out.line(&line)?;
+    out.line(&format!(
+        "Access: ({:04o}/{})  Uid: ({:5}/{:>8})   Gid: ({:5}/{:>8})",
+        stat.permissions(),
+        show::mode(stat.mode),
+        stat.uid,
+        users.user(stat.uid).unwrap_or("UNKNOWN"),
+        stat.gid,
+        users.group(stat.gid).unwrap_or("UNKNOWN"),
+    ))?;
+    let rows = [
+        ("Access", stat.atime),
+        ("Modify", stat.mtime),
+        ("Change", stat.ctime),
+    ];
+    for (what, time) in rows {
+        out.line(&format!("{what}: {}", exact(time)))?;
+    }
+    out.line(&format!(
+        " Birth: {}",
+        found.birth.map_or("-".into(), exact)
+    ))?;
+    for (name, value) in found.xattrs.iter() {
+        out.line(&format!(
+            " Xattr: {} = {}",
+            shown(name.to_bytes()),
+            shown(value)
+        ))?;
+    }
+    Ok(())
+}
+
+fn exact(time: Time) -> String {
+    let date = show::local(time, c"%Y-%m-%d %H:%M:%S");
+    format!("{date}.{:09} {}", time.nsec, show::local(time, c"%z"))
+}
+
+fn json(item: &Item, found: &Found, users: &Users) -> Value {
+    let mut object = show::json("path", item.path(), &found.stat, users);
+    names::put(
+        &mut object,
+        "image",
+        item.at.image.as_os_str().as_encoded_bytes(),
+    );
+    if let Some(birth) = found.birth {
+        object.insert("btime".into(), show::utc(birth).into());
+    }
+    if let Some(target) = &found.target {
+        names::put(&mut object, "target", target);
+    }
+    let xattrs = Packed(&found.xattrs.packed).map(|(name, value)| {
+        let mut x = Map::new();
+        names::put(&mut x, "name", name.to_bytes());
+        x.insert("value_hex".into(), names::hex(value).into());
+        Value::from(x)
+    });
+    object.insert("xattrs".into(), xattrs.collect());
+    object.into()
+}

@@ -1,0 +1,187 @@
+//! What the tests of the command share: scratch directories, a sample tree and
+//! its manifest, images made by other people's tools.
+#![allow(dead_code)] // every test program uses a part of it
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A directory that goes away with its test.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    pub fn new() -> Scratch {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tane-cli-{}-{n}", std::process::id());
+        // Not tmpfs: holes and attributes should be those of a real disk.
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::create_dir_all(&path).expect("a scratch directory");
+        Scratch(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub fn write(&self, name: &str, data: &[u8]) -> PathBuf {
+        let path = self.join(name);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+        std::fs::write(&path, data).expect("a file");
+        path
+    }
+
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+    }
+
+    /// The sample tree: everything a file system can hold.
+    pub fn sample(&self, name: &str, files: u32) -> PathBuf {
+        let path = self.join(name);
+        let files = format!("--files={files}");
+        let args = ["make", path.to_str().expect("UTF-8"), "--big=3", &files];
+        succeed(tree_script().args(args));
+        path
+    }
+
+    /// An ext4 image, of a directory's contents or empty.
+    pub fn ext4(&self, name: &str, contents: Option<&Path>, mib: u32) -> PathBuf {
+        let path = self.join(name);
+        std::fs::File::create(&path)
+            .and_then(|f| f.set_len(u64::from(mib) << 20))
+            .expect("an image file");
+        let mut mke2fs = sbin("mke2fs");
+        // Small images get 1 KiB blocks, too small for long symlinks.
+        mke2fs.args(["-q", "-t", "ext4", "-b", "4096", "-L", "sample"]);
+        if let Some(dir) = contents {
+            mke2fs.arg("-d").arg(dir);
+        }
+        succeed(mke2fs.arg(&path));
+        path
+    }
+
+    /// The command, working here, on directories served by the host's kernel.
+    pub fn host(&self) -> Command {
+        let mut command = self.tane();
+        command.arg("--kernel=host");
+        command
+    }
+
+    /// The command, working here, on images.
+    pub fn tane(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tane"));
+        command.current_dir(&self.0).stdin(Stdio::null());
+        command
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = Command::new("chmod")
+            .args(["-R", "u+rwx"])
+            .arg(&self.0)
+            .stderr(Stdio::null())
+            .status();
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// False if tests of images cannot run and were told not to.
+pub fn has_kernel() -> bool {
+    let image = tane::default_image();
+    if std::env::var_os("TANE_TEST_WITHOUT_KERNEL").is_some_and(|v| v == "1") {
+        return false;
+    }
+    match image {
+        Ok(path) if path.is_file() => true,
+        Ok(path) => panic!(
+            "no kernel image at {}: build one with make kernel",
+            path.display()
+        ),
+        Err(e) => panic!("{e}; or set TANE_TEST_WITHOUT_KERNEL=1 to go without"),
+    }
+}
+
+pub fn is_root() -> bool {
+    // SAFETY: geteuid always succeeds.
+    unsafe { libc::geteuid() == 0 }
+}
+
+fn tree_script() -> Command {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/tree/tree.py");
+    let mut python = Command::new("python3");
+    python.arg(script);
+    python
+}
+
+/// Debian keeps these where an ordinary user's PATH does not look.
+pub fn sbin(name: &str) -> Command {
+    let mut command = Command::new(name);
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
+    command
+}
+
+/// Everything about a tree, to be compared; `without` leaves fields out.
+pub fn manifest(dir: &Path, without: &str) -> Vec<String> {
+    let args = [
+        "manifest",
+        dir.to_str().expect("UTF-8"),
+        "--without",
+        without,
+    ];
+    text(&succeed(tree_script().args(args)).stdout)
+        .lines()
+        .map(String::from)
+        .collect()
+}
+
+pub fn assert_same(a: &[String], b: &[String]) {
+    let only = |a: &[String], b: &[String]| {
+        let b: std::collections::HashSet<_> = b.iter().collect();
+        a.iter()
+            .filter(|l| !b.contains(l))
+            .take(5)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join("\n  ")
+    };
+    assert!(
+        a == b,
+        "trees differ:\nwanted\n  {}\ngot\n  {}",
+        only(a, b),
+        only(b, a)
+    );
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+pub fn succeed(command: &mut Command) -> Output {
+    exit(command, 0)
+}
+
+/// Runs a command that must end with this code.
+pub fn exit(command: &mut Command, code: i32) -> Output {
+    let output = command
+        .output()
+        .unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "{command:?}\n{}{}",
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+    output
+}
+
+/// Nobody else's checker finds fault with the image.
+pub fn assert_sound(image: &Path) {
+    succeed(sbin("e2fsck").arg("-fn").arg(image));
+}

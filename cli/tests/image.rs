@@ -1,0 +1,311 @@
+//! Promises that concern real images and the kernel inside this process, with
+//! e2fsprogs, which shares no code with it, as the judge.
+
+mod common;
+
+use common::*;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+#[test]
+fn a_tree_comes_back_from_an_image_as_it_went_in() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    let wanted = manifest(&s.sample("tree", 1500), "");
+    let image = s.ext4("disk.img", None, 256);
+    succeed(s.tane().args(["cp", "--strict", "tree/.", "disk.img:/"]));
+    assert_sound(&image);
+    succeed(s.tane().args(["cp", "--strict", "disk.img:/.", "out"]));
+    assert_same(&wanted, &manifest(&s.join("out"), ""));
+}
+
+#[test]
+fn what_mke2fs_wrote_is_read_whole() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    let tree = s.sample("tree", 500);
+    // What mke2fs 1.47 itself loses: nanoseconds, linked symlinks; zeroes at
+    // the end of a file become a hole.
+    std::fs::remove_file(tree.join("links/dangling2")).expect("rm");
+    s.ext4("disk.img", Some(&tree), 256);
+    succeed(s.tane().args(["cp", "disk.img:/.", "out"]));
+    let without = "mtime,holes";
+    assert_same(
+        &manifest(&tree, without),
+        &manifest(&s.join("out"), without),
+    );
+}
+
+#[test]
+fn debugfs_reads_what_was_copied_in() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    let data: Vec<u8> = (0..5_000_000u32)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect();
+    s.write("file", &data);
+    let image = s.ext4("disk.img", None, 64);
+    succeed(s.tane().args(["cp", "file", "disk.img:/copied"]));
+    assert_sound(&image);
+    let output = succeed(sbin("debugfs").args(["-R", "cat /copied"]).arg(&image));
+    assert!(output.stdout == data);
+}
+
+#[test]
+fn reading_changes_no_byte_of_an_image_with_a_dirty_journal() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    s.write("tree/f", b"data");
+    let image = s.ext4("disk.img", Some(&s.join("tree")), 64);
+    succeed(
+        sbin("debugfs")
+            .args(["-w", "-R", "feature needs_recovery"])
+            .arg(&image),
+    );
+    let before = std::fs::read(&image).expect("the image");
+    assert_eq!(
+        succeed(s.tane().args(["cat", "disk.img:/f"])).stdout,
+        b"data"
+    );
+    succeed(s.tane().args(["inspect", "disk.img"]));
+    succeed(s.tane().args(["cp", "disk.img:/.", "out"]));
+    assert!(std::fs::read(&image).expect("the image") == before);
+}
+
+#[test]
+fn an_image_that_may_not_be_written_can_be_read() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    s.write("tree/f", b"data");
+    let image = s.ext4("disk.img", Some(&s.join("tree")), 64);
+    let mut permissions = image.metadata().expect("the image").permissions();
+    permissions.set_readonly(true);
+    std::fs::set_permissions(&image, permissions).expect("chmod");
+    assert_eq!(
+        succeed(s.tane().args(["cat", "disk.img:/f"])).stdout,
+        b"data"
+    );
+}
+
+#[test]
+fn the_small_verbs_write_images_that_are_sound() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    let image = s.ext4("disk.img", None, 64);
+    for line in [
+        "mkdir -p disk.img:/a/b",
+        "touch -d @1.5 disk.img:/a/f",
+        "ln -s f disk.img:/a/soft",
+        "ln /a/f disk.img:/a/hard",
+        "chown 12:34 disk.img:/a/f",
+        "chmod 4711 disk.img:/a/f",
+        "mv disk.img:/a/f disk.img:/a/b/g",
+        "rm -r disk.img:/lost+found",
+    ] {
+        succeed(s.tane().args(line.split(' ')));
+    }
+    let stat = succeed(s.tane().args(["stat", "--json", "disk.img:/a/hard"])).stdout;
+    let stat: serde_json::Value = serde_json::from_slice(&stat).expect("JSON");
+    assert_eq!(
+        (&stat["mode"], &stat["uid"], &stat["links"]),
+        (&"4711".into(), &12.into(), &2.into())
+    );
+    assert_eq!(stat["mtime"], "1970-01-01T00:00:01.500000000Z");
+    let found = text(&succeed(s.tane().args(["find", "disk.img"])).stdout);
+    assert_eq!(found, "/\n/a\n/a/b\n/a/b/g\n/a/hard\n/a/soft\n");
+    assert_sound(&image);
+}
+
+/// A disk with a GPT-less partition table: two Linux partitions.
+fn partitioned(s: &Scratch) {
+    s.write("one/f", b"first");
+    s.write("two/f", b"second");
+    let parts = [
+        s.ext4("1.img", Some(&s.join("one")), 16),
+        s.ext4("2.img", Some(&s.join("two")), 16),
+    ];
+    succeed(sbin("e2label").arg(&parts[1]).arg("other"));
+    let disk = std::fs::File::create(s.join("disk.img")).expect("disk");
+    disk.set_len(40 << 20).expect("truncate");
+    let mut table = [0u8; 512];
+    for (i, part) in parts.iter().enumerate() {
+        let start = (1 + 17 * i as u64) << 20;
+        disk.write_all_at(&std::fs::read(part).expect("a part"), start)
+            .expect("write");
+        let entry = &mut table[446 + 16 * i..][..16];
+        entry[4] = 0x83;
+        entry[8..12].copy_from_slice(&((start / 512) as u32).to_le_bytes());
+        entry[12..].copy_from_slice(&(16u32 << 11).to_le_bytes());
+    }
+    table[510..].copy_from_slice(&[0x55, 0xaa]);
+    disk.write_all_at(&table, 0).expect("write");
+}
+
+#[test]
+fn a_selector_chooses_the_partition() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    partitioned(&s);
+    let cat = |at: &str| succeed(s.tane().args(["cat", at])).stdout;
+    assert_eq!(cat("disk.img@1:/f"), b"first");
+    assert_eq!(cat("disk.img@2:/f"), b"second");
+    assert_eq!(cat("disk.img@label=other:/f"), b"second");
+    let refused = text(&exit(s.tane().args(["ls", "disk.img"]), 3).stderr);
+    assert!(
+        refused.contains("choose one") && refused.contains("disk.img@2:/"),
+        "{refused}"
+    );
+    let missing = text(&exit(s.tane().args(["ls", "disk.img@3"]), 3).stderr);
+    assert!(missing.contains("no such file system"), "{missing}");
+}
+
+#[test]
+fn copies_go_between_partitions_of_one_image_and_between_images() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    partitioned(&s);
+    s.ext4("new.img", None, 16);
+    succeed(s.tane().args(["cp", "disk.img@1:/f", "disk.img@2:/from1"]));
+    succeed(s.tane().args(["cp", "disk.img@2:/.", "new.img:/"]));
+    assert_eq!(
+        succeed(s.tane().args(["cat", "new.img:/from1", "new.img:/f"])).stdout,
+        b"firstsecond"
+    );
+    assert_sound(&s.join("new.img"));
+}
+
+#[test]
+fn inspect_lists_what_is_there() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    partitioned(&s);
+    let json = succeed(s.tane().args(["inspect", "--json", "disk.img"])).stdout;
+    let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+    assert_eq!(json["size"], 40 << 20);
+    assert_eq!(json["volumes"].as_array().map(Vec::len), Some(2));
+    assert_eq!(json["volumes"][1]["label"], "other");
+    assert_eq!(json["volumes"][1]["fs"], "ext4");
+    assert!(json["volumes"][0]["used"].as_u64().expect("used") > 0);
+}
+
+#[test]
+fn what_is_no_file_system_is_refused_with_a_hint() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    s.write("noise.img", &[0x5a; 1 << 20]);
+    let said = text(&exit(s.tane().args(["ls", "noise.img"]), 3).stderr);
+    assert!(said.contains("noise.img: no file system"), "{said}");
+}
+
+#[test]
+fn an_image_is_locked_while_it_is_written() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    let image = s.ext4("disk.img", None, 16);
+    let file = std::fs::File::open(&image).expect("the image");
+    // SAFETY: a lock on a descriptor of ours.
+    assert_eq!(
+        unsafe { libc::flock(std::os::fd::AsRawFd::as_raw_fd(&file), libc::LOCK_EX) },
+        0
+    );
+    let said = text(&exit(s.tane().args(["touch", "disk.img:/f"]), 3).stderr);
+    assert!(said.contains("in use by another program"), "{said}");
+}
+
+#[test]
+fn a_full_image_is_an_error_and_stays_sound() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    let image = s.ext4("disk.img", None, 16);
+    s.write("big/file", &vec![7; 32 << 20]);
+    let said = text(&exit(s.tane().args(["cp", "big", "disk.img:/"]), 1).stderr);
+    assert!(said.contains("no space left"), "{said}");
+    assert_eq!(
+        succeed(s.tane().args(["find", "disk.img", "--type", "f"])).stdout,
+        b""
+    );
+    assert_sound(&image);
+}
+
+#[test]
+fn an_interrupted_copy_leaves_whole_files_and_a_sound_image() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    let image = s.ext4("disk.img", None, 1024);
+    for i in 0..60 {
+        s.write(&format!("tree/{i}"), &vec![i; 8 << 20]);
+    }
+    let mut command = s.tane();
+    command
+        .args(["cp", "--progress=json", "tree", "disk.img:/"])
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().expect("tane");
+    std::thread::sleep(Duration::from_millis(150));
+    // SAFETY: a signal to our own child.
+    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    let started = Instant::now();
+    let code = child.wait().expect("exit").code();
+    assert!(started.elapsed() < Duration::from_secs(20));
+    assert!(matches!(code, Some(130 | 0)), "{code:?}");
+    assert_sound(&image);
+    succeed(s.tane().args(["cp", "disk.img:/.", "out"]));
+    for entry in walk(&s.join("out")) {
+        assert_eq!(
+            entry.metadata().expect("a file").len(),
+            8 << 20,
+            "{}",
+            entry.display()
+        );
+    }
+}
+
+fn walk(dir: &Path) -> Vec<std::path::PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(t) if t.is_dir() => files.extend(walk(&entry.path())),
+            _ => files.push(entry.path()),
+        }
+    }
+    files
+}
+
+#[test]
+fn system_calls_can_be_made_by_hand() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    let line = "syscall openat -100 /proc/version 0 , read _ buf:200 200";
+    let said = text(&succeed(s.tane().args(line.split(' '))).stdout);
+    assert!(said.contains("Linux version"), "{said}");
+    exit(s.tane().args(["syscall", "close", "99"]), 1);
+}

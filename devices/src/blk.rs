@@ -1,0 +1,357 @@
+//! The block device (virtio 1.2, 5.2).
+//!
+//! A notification runs inside the kernel's CPU and must not wait. What the
+//! host's page cache can answer at once is answered there, which saves two
+//! changes of thread per request; everything else goes to a pool.
+
+use crate::blk_config::{self, CONFIG_WCE};
+use crate::counters::{count, Counters};
+use crate::device::Device;
+use crate::pool::Pool;
+use crate::queue::Queue;
+use crate::request::{Disk, Failure, Request, Status, ID_SIZE};
+use crate::slot::Slot;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use tane_images::Backend;
+
+pub use crate::blk_config::{CAPACITY, QUEUE_SIZE};
+
+pub const VIRTIO_ID_BLOCK: u32 = 2;
+
+/// How much one notification does by itself, inside the CPU. Handing a request
+/// over costs what copying this much does, some 40 us; beyond it, others who
+/// want the CPU would wait for nothing.
+const INLINE_BYTES: usize = 256 << 10;
+const INLINE_REQUESTS: usize = QUEUE_SIZE as usize;
+
+/// How a disk shows itself.
+#[derive(Clone, Debug)]
+pub struct BlockOptions {
+    /// At most 20 bytes, the rest is cut; the kernel shows it in
+    /// /sys/block/*/serial.
+    pub serial: String,
+    pub read_only: bool,
+    /// From 1 to 8.
+    pub queues: u16,
+    /// Most host threads that wait for storage at a time.
+    pub threads: usize,
+    /// Answer inside the notification what takes no waiting.
+    pub inline: bool,
+}
+
+impl Default for BlockOptions {
+    fn default() -> Self {
+        Self {
+            serial: String::new(),
+            read_only: false,
+            queues: 1,
+            threads: 4,
+            inline: true,
+        }
+    }
+}
+
+/// A disk.
+pub struct Block {
+    inner: Arc<Inner>,
+    pool: Pool<Job>,
+}
+
+/// What the device and its threads share.
+struct Inner {
+    backend: Arc<dyn Backend>,
+    options: BlockOptions,
+    serial: [u8; ID_SIZE],
+    counters: Counters,
+    last_error: Mutex<Option<String>>,
+    lines: Vec<Mutex<Line>>,
+    write_cache: AtomicBool,
+}
+
+/// A queue and what belongs to it. Locked for short moments only, never while
+/// a thread waits for storage.
+#[derive(Default)]
+struct Line {
+    active: Option<Active>,
+    /// Requests to be used again.
+    free: Vec<Request>,
+    /// Those of one notification that go to the pool.
+    batch: Vec<Job>,
+}
+
+struct Active {
+    queue: Queue,
+    slot: Arc<Slot>,
+    /// Features that decide when a write is durable.
+    wce: bool,
+    flush: bool,
+    /// Nothing is popped any more: a reset, or a driver that broke the rules.
+    closed: bool,
+}
+
+impl Active {
+    /// Whether a write is answered only when it is durable (5.2.6.2).
+    fn through(&self, inner: &Inner) -> bool {
+        let cache = match self.wce {
+            true => self.slot.config_byte(CONFIG_WCE) != 0,
+            false => self.flush,
+        };
+        inner.write_cache.store(cache, Ordering::Relaxed);
+        !cache
+    }
+}
+
+struct Job {
+    line: usize,
+    request: Request,
+    through: bool,
+}
+
+impl Block {
+    /// A disk of these bytes, in no kernel yet.
+    pub fn new(backend: Arc<dyn Backend>, mut options: BlockOptions) -> Arc<Self> {
+        options.queues = options.queues.clamp(1, 8);
+        options.read_only |= backend.read_only();
+        let mut serial = [0; ID_SIZE];
+        let len = options.serial.len().min(ID_SIZE);
+        serial[..len].copy_from_slice(&options.serial.as_bytes()[..len]);
+        let inner = Arc::new(Inner {
+            backend,
+            serial,
+            counters: Counters::default(),
+            last_error: Mutex::default(),
+            lines: (0..options.queues).map(|_| Mutex::default()).collect(),
+            options,
+            write_cache: AtomicBool::new(true),
+        });
+        let worker = inner.clone();
+        let pool = Pool::new(inner.options.threads, move |job| worker.work(job));
+        Arc::new(Self { inner, pool })
+    }
+
+    pub fn counters(&self) -> &Counters {
+        &self.inner.counters
+    }
+
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        &self.inner.backend
+    }
+
+    /// The latest error of the backend, which the driver knows as an I/O error.
+    pub fn last_error(&self) -> Option<String> {
+        let last = self.inner.last_error.lock();
+        last.unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    /// The capacity as the configuration has it: in sectors, the last one whole.
+    pub fn capacity(&self) -> [u8; 8] {
+        blk_config::capacity(self.inner.backend.size())
+    }
+}
+
+impl Device for Block {
+    fn id(&self) -> u32 {
+        VIRTIO_ID_BLOCK
+    }
+
+    fn features(&self) -> u64 {
+        blk_config::features(self.inner.options.read_only)
+    }
+
+    fn config(&self) -> Vec<u8> {
+        let backend = &*self.inner.backend;
+        blk_config::config(backend, self.inner.options.queues).to_vec()
+    }
+
+    fn queue_sizes(&self) -> Vec<u16> {
+        vec![QUEUE_SIZE; self.inner.lines.len()]
+    }
+
+    fn activate(&self, features: u64, queues: Vec<Option<Queue>>, slot: Arc<Slot>) {
+        if let Err(error) = self.pool.start() {
+            self.inner.note(&error);
+            return slot.needs_reset(true);
+        }
+        for (index, queue) in queues.into_iter().enumerate().take(self.inner.lines.len()) {
+            self.inner.line(index).active = queue.map(|queue| Active {
+                queue,
+                slot: slot.clone(),
+                wce: features & blk_config::F_CONFIG_WCE != 0,
+                flush: features & blk_config::F_FLUSH != 0,
+                closed: false,
+            });
+        }
+    }
+
+    fn notify(&self, index: usize) {
+        if index >= self.inner.lines.len() {
+            return;
+        }
+        let mut line = self.inner.line(index);
+        let Line {
+            active,
+            free,
+            batch,
+        } = &mut *line;
+        let Some(active) = active.as_mut().filter(|active| !active.closed) else {
+            return;
+        };
+        let broken = self.inner.serve(index, active, free, batch);
+        active.closed = broken;
+        let wanted = active.queue.wants_interrupt();
+        let slot = (wanted || broken).then(|| active.slot.clone());
+        // Before the line is let go, so that a reset finds all there is.
+        self.pool.submit(batch);
+        drop(line);
+        if let Some(slot) = slot {
+            if wanted {
+                slot.used(true);
+            }
+            if broken {
+                slot.needs_reset(true);
+            }
+        }
+    }
+
+    fn reset(&self) {
+        for index in 0..self.inner.lines.len() {
+            if let Some(active) = &mut self.inner.line(index).active {
+                active.closed = true;
+            }
+        }
+        // What is under way is answered, and nothing new comes.
+        self.pool.drain();
+        for index in 0..self.inner.lines.len() {
+            self.inner.line(index).active = None;
+        }
+    }
+
+    fn stop(&self) {
+        self.reset();
+        self.pool.stop();
+    }
+}
+
+impl Inner {
+    fn line(&self, index: usize) -> MutexGuard<'_, Line> {
+        self.lines[index].lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn disk(&self) -> Disk<'_> {
+        Disk {
+            backend: &*self.backend,
+            read_only: self.options.read_only,
+            serial: &self.serial,
+        }
+    }
+
+    /// Take all there is in a queue: answer it, or put it into `batch`. Ends,
+    /// however fast the driver adds more: after some requests it only collects,
+    /// and a queue has but so many. `true`: the driver broke the rules.
+    fn serve(
+        &self,
+        index: usize,
+        active: &mut Active,
+        free: &mut Vec<Request>,
+        batch: &mut Vec<Job>,
+    ) -> bool {
+        let through = active.through(self);
+        let mut bytes = INLINE_BYTES;
+        let mut requests = if self.options.inline {
+            INLINE_REQUESTS
+        } else {
+            0
+        };
+        loop {
+            let mut request = free.pop().unwrap_or_default();
+            match active.queue.pop(&mut request.chain) {
+                Ok(true) => {}
+                Ok(false) => {
+                    free.push(request);
+                    if active.queue.enable_notification() {
+                        continue;
+                    }
+                    return false;
+                }
+                Err(broken) => {
+                    free.push(request);
+                    self.note(&broken);
+                    return true;
+                }
+            }
+            if !request.parse() {
+                // Nowhere to put a status.
+                count(&self.counters.errors);
+                active.queue.push(request.chain.head, 0);
+                free.push(request);
+                continue;
+            }
+            self.counters.request(request.kind);
+            let size = request.bytes();
+            let now = match requests > 0 && size <= bytes {
+                true => request.try_now(&self.disk(), through),
+                false => None,
+            };
+            match now {
+                Some(result) => {
+                    requests -= 1;
+                    bytes -= size;
+                    count(&self.counters.at_once);
+                    self.finish(&mut active.queue, &request, result);
+                    free.push(request);
+                }
+                None => {
+                    count(&self.counters.handed_over);
+                    batch.push(Job {
+                        line: index,
+                        request,
+                        through,
+                    });
+                }
+            }
+        }
+    }
+
+    /// What a thread of the pool does.
+    fn work(&self, mut job: Job) {
+        let result = job.request.now(&self.disk(), job.through);
+        let mut line = self.line(job.line);
+        let slot = line.active.as_mut().and_then(|active| {
+            self.finish(&mut active.queue, &job.request, result);
+            let wanted = active.queue.wants_interrupt();
+            wanted.then(|| active.slot.clone())
+        });
+        line.free.push(job.request);
+        drop(line);
+        if let Some(slot) = slot {
+            slot.used(false);
+        }
+    }
+
+    fn finish(&self, queue: &mut Queue, request: &Request, result: Result<(), Failure>) {
+        let status = match result {
+            Ok(()) => Status::Ok,
+            Err((status, error)) => {
+                count(&self.counters.errors);
+                if let Some(error) = error {
+                    self.note(&error);
+                }
+                status
+            }
+        };
+        let written = request.answer(status);
+        queue.push(request.chain.head, written);
+    }
+
+    fn note(&self, error: &dyn std::error::Error) {
+        let mut last = self.last_error.lock().unwrap_or_else(|e| e.into_inner());
+        *last = Some(error.to_string());
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

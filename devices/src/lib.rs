@@ -1,0 +1,60 @@
+//! Virtio devices for a Linux kernel that runs inside this process (virtio 1.2).
+//!
+//! ```text
+//! memory.rs     guest memory: physical addresses to pointers, checked
+//! queue.rs      the device's side of a split virtqueue (2.7)
+//! device.rs     what a device type implements; its interrupt line
+//! slot.rs       a device's registers in the memory shared with the kernel
+//! transport.rs  registers and doorbells become calls of the device
+//! attach.rs     into a running kernel, and out of it
+//! blk.rs        the block device (5.2)
+//!   blk_config.rs its features and configuration
+//!   request.rs    one request: parse, do, answer (5.2.6)
+//!   pool.rs       the threads that wait for the host in its stead
+//!   counters.rs   what it has done
+//! fuzz.rs       the entry of the fuzzer
+//! ```
+//!
+//! A driver is trusted with its own memory and nothing else: whatever it puts
+//! into a queue, the device answers with an error or asks for a reset; it never
+//! reads or writes outside guest memory, never loops and never remembers more
+//! than a queue has entries. Guest memory changes at any time, so it is accessed
+//! through atomics, volatile words, and copies that the compiler cannot see.
+//!
+//! # Checking the unsafe parts
+//! ```text
+//! MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-disable-weak-memory-emulation" \
+//!     cargo +nightly miri test -p tane-devices --test rings --test hostile_disk
+//! RUSTFLAGS=-Zsanitizer=address cargo +nightly test -p tane-devices \
+//!     --target x86_64-unknown-linux-gnu --test virtio_blk --test lifecycle \
+//!     --test hostile_disk --test rings --test device
+//! cargo +nightly fuzz run virtqueue        # in fuzz/
+//! ```
+//! Miri knows no memfd, so it runs what needs no disk of memory; and it does not
+//! model weak memory where both sides access words of different sizes, as rings
+//! and bytes here do. `tests/fuzzed.rs` and `tests/hostile_disk.rs` do what the
+//! fuzzer does, on stable Rust.
+
+mod attach;
+mod blk;
+mod blk_config;
+mod counters;
+mod device;
+mod fuzz;
+mod memory;
+mod pool;
+mod queue;
+mod request;
+mod slot;
+mod transport;
+
+pub use attach::{AttachError, Attached};
+pub use blk::{Block, BlockOptions};
+pub use counters::Counters;
+pub use device::{Device, Interrupt};
+#[doc(hidden)]
+pub use fuzz::fuzz_queue;
+pub use memory::GuestMemory;
+pub use queue::{Broken, Chain, Queue, QueueLayout};
+pub use slot::Slot;
+pub use transport::Transport;

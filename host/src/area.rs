@@ -1,0 +1,119 @@
+//! What host and kernel share beside RAM: the virtual CPUs, the request slots
+//! of the host's threads, the boot parameters, the table of host operations and
+//! the device slots. All of it in the memfd, so a forked child has it too.
+
+use crate::abi;
+use std::sync::atomic::Ordering;
+use std::sync::Mutex;
+
+/// Most host threads that can be attached at a time, process 1 included.
+const MAX_THREADS: usize = 8192;
+
+const fn page_align(n: usize) -> usize {
+    n.next_multiple_of(4096)
+}
+
+const VCPUS: usize = 0;
+const BOOT: usize = VCPUS + page_align(abi::MAX_VCPUS * size_of::<abi::Vcpu>());
+const OPS: usize = BOOT + page_align(size_of::<abi::Boot>());
+const VIRTIO: usize = OPS + page_align(size_of::<abi::Ops>());
+const THREADS: usize = VIRTIO + page_align(abi::MAX_DEVICES * size_of::<abi::Virtio>());
+
+/// Bytes of the area.
+pub const SIZE: u64 = (THREADS + page_align(MAX_THREADS * size_of::<abi::Thread>())) as u64;
+
+pub struct Area {
+    start: *mut u8,
+    free: Mutex<Slots>,
+}
+
+struct Slots {
+    /// Slots given back.
+    free: Vec<usize>,
+    /// Slots from here on were never used. Slot 0 is process 1's.
+    next: usize,
+}
+
+// SAFETY: the structures are shared with a kernel that runs on any thread; their
+// mutable fields are atomics or owned by the holder of a lock or slot.
+unsafe impl Send for Area {}
+unsafe impl Sync for Area {}
+
+impl Area {
+    /// # Safety
+    /// `start` is [`SIZE`] bytes of zeroed shared memory that outlive this.
+    pub unsafe fn new(start: *mut u8) -> Self {
+        Self {
+            start,
+            free: Mutex::new(Slots {
+                free: Vec::new(),
+                next: 1,
+            }),
+        }
+    }
+
+    fn at<T>(&self, offset: usize) -> *mut T {
+        // SAFETY: all offsets lie in the area.
+        unsafe { self.start.add(offset).cast() }
+    }
+
+    pub fn vcpus(&self) -> *mut abi::Vcpu {
+        self.at(VCPUS)
+    }
+
+    pub fn boot(&self) -> *mut abi::Boot {
+        self.at(BOOT)
+    }
+
+    pub fn ops(&self) -> *mut abi::Ops {
+        self.at(OPS)
+    }
+
+    pub fn virtio(&self) -> *mut abi::Virtio {
+        self.at(VIRTIO)
+    }
+
+    fn threads(&self) -> *mut abi::Thread {
+        self.at(THREADS)
+    }
+
+    pub fn init_thread(&self) -> *mut abi::Thread {
+        self.threads()
+    }
+
+    /// A fresh slot; `None` when too many threads are attached.
+    pub fn take_slot(&self) -> Option<*mut abi::Thread> {
+        let mut slots = self.free.lock().unwrap();
+        let index = slots.free.pop().or_else(|| {
+            let index = slots.next;
+            (index < MAX_THREADS).then(|| {
+                slots.next += 1;
+                index
+            })
+        })?;
+        // SAFETY: the slot is nobody's.
+        unsafe {
+            let slot = self.threads().add(index);
+            slot.write_bytes(0, 1);
+            Some(slot)
+        }
+    }
+
+    pub fn give_slot(&self, slot: *mut abi::Thread) {
+        // SAFETY: both point into the area.
+        let index = unsafe { slot.offset_from(self.threads()) } as usize;
+        self.free.lock().unwrap().free.push(index);
+    }
+
+    /// Wake every host thread that waits for a result.
+    pub fn wake_all(&self) {
+        let next = self.free.lock().unwrap().next;
+        for index in 0..next {
+            // SAFETY: in the area; state is atomic.
+            let slot = unsafe { &*self.threads().add(index) };
+            if slot.sleeping.load(Ordering::SeqCst) != 0 {
+                crate::futex::wake(&slot.state);
+            }
+        }
+    }
+}

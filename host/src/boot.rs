@@ -1,0 +1,206 @@
+//! Making a kernel: what it is made with, and its first moments.
+
+use crate::abi;
+use crate::area::{self, Area};
+use crate::call::{Caller, GONE};
+use crate::cpu::{self, Gate};
+use crate::image::{Image, ImageError};
+use crate::inner::{Inner, Parts};
+use crate::kernel::Kernel;
+use crate::log::Log;
+use crate::memory::{Memory, Sizes, PAGE};
+use crate::{ops, service, thread};
+use std::fmt;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+/// What a kernel is made with. All sizes in bytes.
+pub struct Builder {
+    pub ram: u64,
+    pub cmdline: String,
+    /// Several virtual CPUs need an image built for them.
+    pub cpus: u32,
+    /// Load at a random address (and let `nokaslr` on the command line win).
+    pub randomise: bool,
+    pub vmalloc: u64,
+    pub user_window: u64,
+    #[allow(clippy::type_complexity)]
+    pub log: Option<Box<dyn Fn(&str) + Send + Sync>>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            ram: 256 << 20,
+            cmdline: String::new(),
+            cpus: 1,
+            randomise: true,
+            vmalloc: 16 << 30,
+            user_window: 64 << 30,
+            log: None,
+        }
+    }
+}
+
+/// Why a kernel did not come up.
+#[derive(Debug)]
+pub enum BootError {
+    Image(ImageError),
+    Memory(io::Error),
+    Thread(io::Error),
+    TooManyKernels,
+    Options(&'static str),
+    /// It died; the text is the end of its log.
+    Died(String),
+}
+
+impl fmt::Display for BootError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Image(error) => error.fmt(f),
+            Self::Memory(error) => write!(f, "no memory for the kernel: {error}"),
+            Self::Thread(error) => write!(f, "no thread for the kernel: {error}"),
+            Self::TooManyKernels => write!(f, "this process has too many kernels"),
+            Self::Options(what) => f.write_str(what),
+            Self::Died(text) => write!(f, "the kernel died while booting: {text}"),
+        }
+    }
+}
+
+impl std::error::Error for BootError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Image(error) => Some(error),
+            Self::Memory(error) | Self::Thread(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<ImageError> for BootError {
+    fn from(error: ImageError) -> Self {
+        Self::Image(error)
+    }
+}
+
+impl Builder {
+    /// Load the image, start its service threads and boot it. Blocks until
+    /// process 1 runs, some milliseconds.
+    pub fn boot(self, image: &Image) -> Result<Kernel, BootError> {
+        cpu::detect();
+        thread::watch_forks();
+        let cpus = self.cpus.clamp(1, abi::MAX_VCPUS as u32);
+        if cpus > image.header.smp {
+            return Err(BootError::Options(
+                "more virtual CPUs than this kernel image can use (the smp image uses several)",
+            ));
+        }
+        if self.cmdline.len() >= abi::CMDLINE_SIZE {
+            return Err(BootError::Options("the kernel command line is too long"));
+        }
+        let ram = self.ram.next_multiple_of(PAGE);
+        if ram < image.header.image_end + (8 << 20) {
+            return Err(BootError::Options(
+                "too little memory for this kernel image",
+            ));
+        }
+        let nokaslr = self.cmdline.split_whitespace().any(|w| w == "nokaslr");
+        let sizes = Sizes {
+            ram,
+            area: area::SIZE,
+            vmalloc: self.vmalloc,
+            user: self.user_window,
+        };
+        let memory = Memory::new(&sizes, self.randomise && !nokaslr).map_err(BootError::Memory)?;
+        // What booting touches for certain: the image's data, and struct page
+        // (64 bytes a page), which Linux puts at the end of RAM.
+        let h = &image.header;
+        memory.populate(h.text_end, h.image_end - h.text_end);
+        memory.populate(ram - ram / PAGE * 64, ram / PAGE * 64);
+        // SAFETY: fresh memory of the right sizes, which lives as long as Inner.
+        let (area, gate) = unsafe {
+            image.load(memory.base as *mut u8)?;
+            (
+                Area::new(memory.area()),
+                Gate::new(memory.base, &image.header),
+            )
+        };
+        let parts = Parts {
+            memory,
+            area,
+            gate,
+            header: image.header,
+            log: Log::new(self.log),
+        };
+        let inner = Inner::new(parts, cpus).ok_or(BootError::TooManyKernels)?;
+        prepare(&inner, &self.cmdline, cpus);
+        start(&inner)?;
+        Ok(Kernel::new(inner))
+    }
+}
+
+/// Fill the shared structures.
+fn prepare(inner: &Arc<Inner>, cmdline: &str, cpus: u32) {
+    let area = &inner.area;
+    // SAFETY: nobody else uses the area yet.
+    unsafe {
+        for i in 0..cpus {
+            let vcpu = &mut *area.vcpus().add(i as usize);
+            vcpu.self_ = std::ptr::from_mut(vcpu) as u64;
+            vcpu.cpu = i;
+            vcpu.deadline.store(u64::MAX, Ordering::Relaxed);
+        }
+        area.ops().write(ops::table(Arc::as_ptr(inner)));
+        let boot = &mut *area.boot();
+        boot.magic = abi::MAGIC;
+        boot.version = abi::VERSION;
+        boot.size = size_of::<abi::Boot>() as u32;
+        boot.base = inner.memory.base;
+        boot.ram_size = inner.memory.ram_size;
+        boot.vmalloc_start = inner.memory.vmalloc_start;
+        boot.vmalloc_end = inner.memory.vmalloc_end;
+        boot.user_start = inner.memory.user_start;
+        boot.user_end = inner.memory.user_end;
+        boot.nr_vcpus = cpus;
+        boot.randomised = u32::from(inner.memory.randomised);
+        boot.vcpus = area.vcpus();
+        boot.init_thread = area.init_thread();
+        boot.virtio = area.virtio();
+        boot.ops = area.ops();
+        boot.cmdline[..cmdline.len()].copy_from_slice(cmdline.as_bytes());
+    }
+}
+
+/// Boot on this thread: the answer to process 1's first request says it is up.
+fn start(inner: &Arc<Inner>) -> Result<(), BootError> {
+    thread::ensure_signal_stack();
+    let cpu = inner.cpu(0);
+    assert!(cpu.try_lock(), "a CPU that nobody knows yet");
+    cpu.shared().online.store(1, Ordering::Release);
+    for cpu in inner.cpus() {
+        let thread = service::spawn(inner, *cpu).map_err(|error| {
+            cpu.unlock();
+            BootError::Thread(error)
+        })?;
+        inner.add_service(thread);
+    }
+    let caller = Caller {
+        slot: inner.area.init_thread(),
+        tid: thread::tid(),
+    };
+    // SAFETY: the slot is ours until the kernel answers.
+    unsafe {
+        (*caller.slot).nr = abi::NR_BOOT;
+        (*caller.slot)
+            .state
+            .store(abi::THREAD_POSTED, Ordering::Release);
+    }
+    cpu.occupy(caller.tid);
+    let exit = (inner.gate.start)(cpu.ptr(), inner.area.boot());
+    let answer = inner.finish(caller, cpu, exit.reason);
+    if answer == GONE {
+        return Err(BootError::Died(inner.last_words()));
+    }
+    Ok(())
+}

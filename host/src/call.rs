@@ -1,0 +1,153 @@
+//! A system call: the fast way, when the caller's task is still current on its
+//! virtual CPU, and by message, when it is not or when it had to wait.
+
+use crate::abi::{self, EXIT_DEAD, EXIT_RETURNED, EXIT_RUNNABLE};
+use crate::cpu::Cpu;
+use crate::futex;
+use crate::inner::Inner;
+use std::sync::atomic::{fence, Ordering};
+
+/// How often a thread looks again before it sleeps while another is inside.
+const SPINS: u32 = 200;
+
+/// What a call answers once the kernel is gone.
+pub const GONE: i64 = -(libc::ESHUTDOWN as i64);
+
+/// The identity with which a host thread calls: its slot and its thread id.
+#[derive(Clone, Copy)]
+pub struct Caller {
+    pub slot: *mut abi::Thread,
+    pub tid: u32,
+}
+
+impl Inner {
+    #[inline]
+    pub fn call(&self, caller: Caller, nr: i64, args: &[u64; 6]) -> i64 {
+        // SAFETY: the slot is the caller's until it detaches.
+        let slot = unsafe { &*caller.slot };
+        let cpu = self.cpu(slot.vcpu.load(Ordering::Relaxed));
+        if cpu.try_lock() {
+            let v = cpu.shared();
+            if v.current_task.load(Ordering::Relaxed) == slot.task.load(Ordering::Relaxed) {
+                cpu.occupy(caller.tid);
+                let exit = (self.gate.call)(cpu.ptr(), nr, args.as_ptr());
+                if exit.reason == EXIT_RETURNED {
+                    cpu.unlock();
+                    return exit.ret;
+                }
+                return self.finish(caller, cpu, exit.reason);
+            }
+            cpu.unlock();
+        }
+        self.request(caller, nr, args)
+    }
+
+    /// By message: put the request into the slot and see that it gets done.
+    #[cold]
+    pub fn request(&self, caller: Caller, nr: i64, args: &[u64; 6]) -> i64 {
+        let slot = caller.slot;
+        // SAFETY: the slot is idle, so it is the caller's to write.
+        let shared = unsafe {
+            (*slot).nr = nr;
+            (*slot).args = *args;
+            &*slot
+        };
+        if self.is_dead() {
+            return GONE;
+        }
+        // Only when the kernel has taken the slot off its list may anyone serve
+        // the request: a slot that is done must not be linked any more.
+        shared.state.store(abi::THREAD_LINKED, Ordering::Release);
+        let cpu = self.cpu(shared.vcpu.load(Ordering::Relaxed));
+        let requests = &cpu.shared().requests;
+        let mut head = requests.load(Ordering::Relaxed);
+        loop {
+            shared.next.store(head, Ordering::Relaxed);
+            match requests.compare_exchange_weak(
+                head,
+                slot as u64,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => break,
+                Err(now) => head = now,
+            }
+        }
+        cpu.raise(abi::IRQ_REQUEST);
+        self.wait(caller, cpu)
+    }
+
+    /// The call has switched tasks, so this thread came out of the kernel for
+    /// another reason; it still holds the lock.
+    #[cold]
+    pub fn finish(&self, caller: Caller, cpu: Cpu, reason: u64) -> i64 {
+        self.run(cpu, caller, reason);
+        self.wait(caller, cpu)
+    }
+
+    /// Go on inside while others want to run and our result is not there.
+    fn run(&self, cpu: Cpu, caller: Caller, mut reason: u64) {
+        // SAFETY: the slot is the caller's.
+        let slot = unsafe { &*caller.slot };
+        while reason == EXIT_RUNNABLE && slot.state.load(Ordering::Acquire) != abi::THREAD_DONE {
+            reason = (self.gate.enter)(cpu.ptr()).reason;
+        }
+        self.leave(cpu, reason);
+    }
+
+    /// Unlock after the kernel has left with this reason.
+    pub fn leave(&self, cpu: Cpu, reason: u64) {
+        if reason == EXIT_DEAD {
+            self.bury();
+        }
+        if reason == EXIT_RUNNABLE {
+            cpu.raise(abi::IRQ_RESCHEDULE);
+        }
+        cpu.unlock();
+    }
+
+    /// Until the result is in the slot: enter when the CPU is free, since then
+    /// nobody else does our work, and sleep when it is not.
+    fn wait(&self, caller: Caller, cpu: Cpu) -> i64 {
+        // SAFETY: the slot is the caller's.
+        let slot = unsafe { &*caller.slot };
+        let mut spins = 0;
+        loop {
+            let state = slot.state.load(Ordering::Acquire);
+            if state == abi::THREAD_DONE {
+                slot.state.store(abi::THREAD_IDLE, Ordering::Relaxed);
+                // SAFETY: the kernel is done with the slot.
+                return unsafe { (*caller.slot).ret };
+            }
+            if self.is_dead() {
+                return GONE;
+            }
+            if cpu.shared().pending.load(Ordering::Relaxed) != 0 {
+                if cpu.try_lock() {
+                    if self.is_dead() {
+                        cpu.unlock();
+                        return GONE;
+                    }
+                    cpu.occupy(caller.tid);
+                    let reason = (self.gate.enter)(cpu.ptr()).reason;
+                    self.run(cpu, caller, reason);
+                    spins = 0;
+                    continue;
+                }
+                if spins < SPINS {
+                    spins += 1;
+                    std::hint::spin_loop();
+                    continue;
+                }
+                cpu.kick();
+            }
+            slot.sleeping.store(1, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+            if slot.state.load(Ordering::Acquire) == state && !self.is_dead() {
+                futex::wait(&slot.state, state, None);
+            }
+            slot.sleeping.store(0, Ordering::Relaxed);
+            spins = 0;
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! A virtual CPU as the host sees it: a lock, and the gates that its holder may
+//! go through.
+
+use crate::abi::{self, Exit};
+use crate::futex;
+use std::arch::asm;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+type Start = extern "sysv64" fn(*mut abi::Vcpu, *const abi::Boot) -> Exit;
+type Call = extern "sysv64" fn(*mut abi::Vcpu, i64, *const u64) -> Exit;
+type Enter = extern "sysv64" fn(*mut abi::Vcpu) -> Exit;
+
+/// The image's entry points.
+#[derive(Clone, Copy)]
+pub struct Gate {
+    pub start: Start,
+    pub call: Call,
+    pub enter: Enter,
+}
+
+impl Gate {
+    /// # Safety
+    /// `base` is where an image with this header is loaded, executable.
+    pub unsafe fn new(base: u64, h: &abi::ImageHeader) -> Self {
+        Self {
+            start: std::mem::transmute::<u64, Start>(base + h.start),
+            call: std::mem::transmute::<u64, Call>(base + h.call),
+            enter: std::mem::transmute::<u64, Enter>(base + h.enter),
+        }
+    }
+}
+
+/// A virtual CPU. Cheap to copy; the structure lives in the shared area.
+#[derive(Clone, Copy)]
+pub struct Cpu(*mut abi::Vcpu);
+
+// SAFETY: see `area::Area`.
+unsafe impl Send for Cpu {}
+unsafe impl Sync for Cpu {}
+
+impl Cpu {
+    /// # Safety
+    /// The structure outlives every copy.
+    pub unsafe fn new(vcpu: *mut abi::Vcpu) -> Self {
+        Self(vcpu)
+    }
+
+    #[inline]
+    pub fn ptr(self) -> *mut abi::Vcpu {
+        self.0
+    }
+
+    #[inline]
+    pub fn shared(self) -> &'static abi::Vcpu {
+        // SAFETY: valid for as long as the kernel exists, whose owner keeps
+        // copies of this alive no longer.
+        unsafe { &*self.0 }
+    }
+
+    #[inline]
+    pub fn try_lock(self) -> bool {
+        let lock = &self.shared().lock;
+        lock.load(Ordering::Relaxed) == 0
+            && lock
+                .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// Let go, then look whether somebody raised an interrupt in the meantime:
+    /// in this order, so that either they saw the lock free or we see the bit.
+    #[inline]
+    pub fn unlock(self) {
+        let v = self.shared();
+        v.holder.store(0, Ordering::Relaxed);
+        v.lock.swap(0, Ordering::SeqCst);
+        if v.pending.load(Ordering::Relaxed) != 0 {
+            self.kick();
+        }
+    }
+
+    /// Make this thread the one that is inside: the caller holds the lock.
+    #[inline]
+    pub fn occupy(self, tid: u32) {
+        set_gs(self.0 as u64);
+        self.shared().holder.store(tid, Ordering::Relaxed);
+    }
+
+    /// Set an interrupt bit.
+    #[inline]
+    pub fn raise(self, irq: u32) {
+        self.shared().pending.fetch_or(1 << irq, Ordering::SeqCst);
+    }
+
+    /// Make the service thread look.
+    #[cold]
+    pub fn kick(self) {
+        let v = self.shared();
+        v.kick.fetch_add(1, Ordering::SeqCst);
+        if v.sleep_until.load(Ordering::SeqCst) != 0 {
+            futex::wake(&v.kick);
+        }
+    }
+}
+
+const HWCAP2_FSGSBASE: libc::c_ulong = 1 << 1;
+
+/// Whether user mode may use rdgsbase and wrgsbase (Linux 5.9 and later).
+pub fn has_fsgsbase() -> bool {
+    // SAFETY: reads the auxiliary vector.
+    unsafe { libc::getauxval(libc::AT_HWCAP2) & HWCAP2_FSGSBASE != 0 }
+}
+
+static FSGSBASE: AtomicBool = AtomicBool::new(false);
+
+/// To be called before the first `set_gs`.
+pub fn detect() {
+    FSGSBASE.store(has_fsgsbase(), Ordering::Relaxed);
+}
+
+/// This thread's GS base, the address of the virtual CPU it last occupied.
+#[inline]
+pub fn gs() -> u64 {
+    let gs;
+    if FSGSBASE.load(Ordering::Relaxed) {
+        // SAFETY: the host allows the instruction.
+        unsafe { asm!("rdgsbase {}", out(reg) gs, options(nomem, nostack, preserves_flags)) };
+    } else {
+        let mut value = 0u64;
+        const ARCH_GET_GS: i32 = 0x1004;
+        // SAFETY: writes one word of ours.
+        unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_GET_GS, &raw mut value) };
+        gs = value;
+    }
+    gs
+}
+
+/// Writing costs 12 ns, reading 1: most calls find the right value there.
+#[inline]
+fn set_gs(value: u64) {
+    if gs() == value {
+        return;
+    }
+    if FSGSBASE.load(Ordering::Relaxed) {
+        // SAFETY: nothing else in the process uses GS on x86-64 Linux.
+        unsafe { asm!("wrgsbase {}", in(reg) value, options(nomem, nostack, preserves_flags)) };
+    } else {
+        const ARCH_SET_GS: i32 = 0x1001;
+        // SAFETY: as above.
+        unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, value) };
+    }
+}

@@ -1,0 +1,249 @@
+//! A kernel's state on the host's side, shared by its handles and threads.
+
+use crate::abi;
+use crate::area::Area;
+use crate::call::Caller;
+use crate::cpu::{Cpu, Gate};
+use crate::futex;
+use crate::kernel::Doorbell;
+use crate::log::Log;
+use crate::memory::Memory;
+use crate::{signals, thread};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock, Weak};
+use std::thread::JoinHandle;
+
+pub(crate) struct Inner {
+    pub id: u64,
+    pub memory: Memory,
+    pub area: Area,
+    pub gate: Gate,
+    pub header: abi::ImageHeader,
+    pub log: Log,
+    cpus: Vec<Cpu>,
+    doorbells: Vec<RwLock<Option<Arc<dyn Doorbell>>>>,
+    /// Serialises requests through process 1's slot.
+    init: Mutex<()>,
+    /// 0 alive; 1 dying: the reason is set; 2 dead: everyone knows.
+    dead: AtomicU32,
+    reason: Mutex<Option<Death>>,
+    service: Mutex<Vec<JoinHandle<()>>>,
+    registered: bool,
+    /// `thread::forks()` of the process that made it.
+    forks: u64,
+}
+
+#[derive(Clone)]
+struct Death {
+    panicked: bool,
+    text: String,
+}
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// The kernels of this process, for faults in their user windows.
+static KERNELS: RwLock<Vec<(u64, Weak<Inner>)>> = RwLock::new(Vec::new());
+
+pub(crate) fn find(id: u64) -> Option<Arc<Inner>> {
+    let kernels = KERNELS.read().unwrap_or_else(|e| e.into_inner());
+    let (_, kernel) = kernels.iter().find(|(known, _)| *known == id)?;
+    kernel.upgrade()
+}
+
+/// What boot.rs makes before there is a kernel.
+pub(crate) struct Parts {
+    pub memory: Memory,
+    pub area: Area,
+    pub gate: Gate,
+    pub header: abi::ImageHeader,
+    pub log: Log,
+}
+
+impl Inner {
+    /// A kernel that the process knows of but that has not run yet. `None`: the
+    /// process has too many.
+    pub fn new(parts: Parts, cpus: u32) -> Option<Arc<Self>> {
+        let mut inner = Self {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            // SAFETY: the CPUs live in the area, which lives as long as this.
+            cpus: (0..cpus as usize)
+                .map(|i| unsafe { Cpu::new(parts.area.vcpus().add(i)) })
+                .collect(),
+            memory: parts.memory,
+            area: parts.area,
+            gate: parts.gate,
+            header: parts.header,
+            log: parts.log,
+            doorbells: (0..abi::MAX_DEVICES).map(|_| RwLock::new(None)).collect(),
+            init: Mutex::new(()),
+            dead: AtomicU32::new(0),
+            reason: Mutex::new(None),
+            service: Mutex::new(Vec::new()),
+            registered: false,
+            forks: thread::forks(),
+        };
+        inner.registered = signals::register(&inner);
+        if !inner.registered {
+            return None;
+        }
+        let inner = Arc::new(inner);
+        KERNELS
+            .write()
+            .unwrap_or_else(|e| e.into_inner())
+            .push((inner.id, Arc::downgrade(&inner)));
+        Some(inner)
+    }
+
+    pub fn cpus(&self) -> &[Cpu] {
+        &self.cpus
+    }
+
+    pub fn add_service(&self, thread: JoinHandle<()>) {
+        self.service.lock().unwrap().push(thread);
+    }
+
+    /// Who answers a device's doorbell from now on.
+    pub fn set_doorbell(&self, slot: usize, doorbell: Option<Arc<dyn Doorbell>>) {
+        *self.doorbells[slot]
+            .write()
+            .unwrap_or_else(|e| e.into_inner()) = doorbell;
+    }
+
+    /// Why it ended: after a panic or fault the oops text, symbolised.
+    pub fn last_words(&self) -> String {
+        let death = self
+            .reason
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .clone();
+        match death {
+            None => String::from("the kernel is alive"),
+            Some(death) if !death.panicked => death.text,
+            Some(death) => match self.log.oops() {
+                Some(oops) => format!("{}\n{oops}", death.text),
+                None => death.text,
+            },
+        }
+    }
+
+    #[inline]
+    pub fn cpu(&self, index: u32) -> Cpu {
+        self.cpus[index as usize % self.cpus.len()]
+    }
+
+    /// This process is a fork of the one that made the kernel.
+    pub fn is_foreign(&self) -> bool {
+        self.forks != thread::forks()
+    }
+
+    #[inline]
+    pub fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Relaxed) != 0
+    }
+
+    /// The kernel says that it ends. It leaves right after.
+    pub fn kernel_died(&self, code: u32, text: &str) {
+        let mut reason = self.reason.lock().unwrap_or_else(|e| e.into_inner());
+        reason.get_or_insert(Death {
+            panicked: code != 0,
+            text: text.to_owned(),
+        });
+        self.dead.store(1, Ordering::SeqCst);
+    }
+
+    /// Tell everyone who waits, and make the fast way fail for good.
+    pub fn bury(&self) {
+        self.dead.store(2, Ordering::SeqCst);
+        for cpu in &self.cpus {
+            cpu.shared().current_task.store(u64::MAX, Ordering::SeqCst);
+            cpu.shared().kick.fetch_add(1, Ordering::SeqCst);
+            futex::wake(&cpu.shared().kick);
+        }
+        self.area.wake_all();
+        for slot in 0..abi::MAX_DEVICES {
+            // SAFETY: in the area.
+            futex::wake(unsafe { &(*self.virtio(slot)).state });
+        }
+    }
+
+    pub fn virtio(&self, slot: usize) -> *mut abi::Virtio {
+        assert!(slot < abi::MAX_DEVICES);
+        // SAFETY: in the area.
+        unsafe { self.area.virtio().add(slot) }
+    }
+
+    pub fn notify(&self, slot: u32, queue: u32) {
+        let slot = slot as usize;
+        if queue == abi::NOTIFY_STATE {
+            // SAFETY: in the area.
+            futex::wake(unsafe { &(*self.virtio(slot)).state });
+            return;
+        }
+        let Some(doorbell) = self.doorbells.get(slot) else {
+            return;
+        };
+        let doorbell = doorbell.read().unwrap_or_else(|e| e.into_inner()).clone();
+        if let Some(doorbell) = doorbell {
+            match queue {
+                abi::NOTIFY_STATUS => doorbell.status(),
+                queue => doorbell.notify(queue),
+            }
+        }
+    }
+
+    /// A request through process 1's slot, for what only it can do.
+    pub fn init_request(&self, tid: u32, nr: i64, arg: u64) -> i64 {
+        let _one = self.init.lock().unwrap_or_else(|e| e.into_inner());
+        let caller = Caller {
+            slot: self.area.init_thread(),
+            tid,
+        };
+        self.request(caller, nr, &[arg, 0, 0, 0, 0, 0])
+    }
+
+    fn stop_devices(&self) {
+        for doorbell in &self.doorbells {
+            let taken = doorbell.write().unwrap_or_else(|e| e.into_inner()).take();
+            if let Some(doorbell) = taken {
+                doorbell.stop();
+            }
+        }
+    }
+
+    pub fn stop(&self, text: &str) {
+        self.kernel_died(0, text);
+        // Whoever is inside comes out by itself; nobody goes in after.
+        for cpu in &self.cpus {
+            while !cpu.try_lock() {
+                std::thread::sleep(std::time::Duration::from_micros(100));
+            }
+        }
+        self.bury();
+        for cpu in &self.cpus {
+            cpu.shared().pending.store(0, Ordering::SeqCst);
+            cpu.unlock();
+        }
+        for thread in self.service.lock().unwrap().drain(..) {
+            thread.join().ok();
+        }
+        self.stop_devices();
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.is_foreign() {
+            // Only the mapping is ours; the kernel is the parent's.
+            for thread in self.service.lock().unwrap().drain(..) {
+                std::mem::forget(thread);
+            }
+            return;
+        }
+        self.stop("dropped");
+        if self.registered {
+            signals::unregister(self.memory.base);
+        }
+        let mut kernels = KERNELS.write().unwrap_or_else(|e| e.into_inner());
+        kernels.retain(|(id, _)| *id != self.id);
+    }
+}

@@ -1,0 +1,148 @@
+//! A kernel, as programs and devices see it.
+
+use crate::abi;
+use crate::futex;
+use crate::inner::Inner;
+use crate::thread;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+/// What answers a device's doorbell.
+pub trait Doorbell: Send + Sync {
+    /// A queue has new buffers. Runs inside the kernel's CPU: must not block.
+    fn notify(&self, queue: u32);
+    /// The driver wrote the status field. After a reset (status 0) returns, the
+    /// device touches no queue memory.
+    fn status(&self);
+    /// The kernel is about to go, its memory with it: touch it no more.
+    fn stop(&self);
+}
+
+/// Where a kernel's memory is.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// Address of the image and of physical address 0.
+    pub base: u64,
+    pub ram_size: u64,
+    pub randomised: bool,
+}
+
+/// A running kernel. Cheap to clone, usable from any thread; the last handle
+/// halts it and gives everything back.
+#[derive(Clone)]
+pub struct Kernel {
+    inner: Arc<Inner>,
+}
+
+impl Kernel {
+    pub(crate) fn new(inner: Arc<Inner>) -> Self {
+        Self { inner }
+    }
+
+    /// A Linux system call, by x86-64 number and with its raw arguments:
+    /// pointers are this process's own. Returns what Linux returns, a negative
+    /// errno for an error; `-ESHUTDOWN` once the kernel has died or was halted
+    /// ([`Self::last_words`] says why); `-ENOTSUP` in a fork of the process that
+    /// booted it. Blocks this thread when Linux blocks.
+    ///
+    /// # Safety
+    /// The call may read and write what its arguments point to, as the man page
+    /// says; a pointer to nowhere is answered with `-EFAULT`.
+    #[inline]
+    pub unsafe fn syscall(&self, nr: i64, args: [u64; 6]) -> i64 {
+        match thread::caller(&self.inner) {
+            Ok(caller) => self.inner.call(caller, nr, &args),
+            Err(errno) => -i64::from(errno),
+        }
+    }
+
+    /// Where it is.
+    pub fn layout(&self) -> Layout {
+        Layout {
+            base: self.inner.memory.base,
+            ram_size: self.inner.memory.ram_size,
+            randomised: self.inner.memory.randomised,
+        }
+    }
+
+    /// The kernel's log so far.
+    pub fn dmesg(&self) -> String {
+        self.inner.log.text()
+    }
+
+    /// Whether calls still have an effect.
+    pub fn is_alive(&self) -> bool {
+        !self.inner.is_dead()
+    }
+
+    /// Why it ended: after a panic or fault the oops text, symbolised.
+    pub fn last_words(&self) -> String {
+        self.inner.last_words()
+    }
+
+    /// End it now, without a sync: calls under way and later ones answer
+    /// `-ESHUTDOWN`. Memory stays until the last handle is dropped.
+    pub fn halt(&self) {
+        if !self.inner.is_foreign() {
+            self.inner.stop("halted");
+        }
+    }
+
+    /// The shared structure of a device slot.
+    pub fn virtio(&self, slot: usize) -> *mut abi::Virtio {
+        self.inner.virtio(slot)
+    }
+
+    /// Who answers a device's doorbell from now on.
+    pub fn set_doorbell(&self, slot: usize, doorbell: Option<Arc<dyn Doorbell>>) {
+        self.inner.set_doorbell(slot, doorbell);
+    }
+
+    /// A handle with which devices raise their interrupts; does not keep the
+    /// kernel alive.
+    pub fn interrupter(&self) -> Interrupter {
+        Interrupter {
+            kernel: Arc::downgrade(&self.inner),
+        }
+    }
+
+    /// Ask the kernel to look at changed device slots.
+    pub fn raise_hotplug(&self) {
+        let cpu = self.inner.cpu(0);
+        cpu.raise(abi::IRQ_HOTPLUG);
+        cpu.kick();
+    }
+
+    /// Sleep until a slot's state is no longer `state`, or the kernel is dead.
+    pub fn wait_virtio(&self, slot: usize, state: u32) -> u32 {
+        // SAFETY: in the area.
+        let word = unsafe { &(*self.virtio(slot)).state };
+        loop {
+            let now = word.load(Ordering::Acquire);
+            if now != state || self.inner.is_dead() {
+                return now;
+            }
+            futex::wait(word, state, None);
+        }
+    }
+}
+
+/// Raises device interrupts.
+#[derive(Clone)]
+pub struct Interrupter {
+    kernel: Weak<Inner>,
+}
+
+impl Interrupter {
+    /// `inside`: called from a doorbell, so whoever is inside will look.
+    pub fn raise(&self, slot: u32, inside: bool) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            let cpu = kernel.cpu(0);
+            cpu.raise(abi::IRQ_DEVICE0 + slot);
+            // Inside another CPU nobody would look at this one.
+            if !inside || crate::cpu::gs() != cpu.ptr() as u64 {
+                cpu.kick();
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The machine under a Linux kernel that runs inside this process.
+//!
+//! ```text
+//! kernel.rs    Kernel: system calls, devices, halt
+//! boot.rs      Builder: what a kernel is made with, and its first moments
+//! inner.rs     a kernel's state on this side
+//! image.rs     the ELF image: checks, mapping, relocation
+//! memory.rs    one memfd of RAM and the windows beside it
+//! area.rs      what host and kernel share beside RAM: CPUs, slots, tables
+//! cpu.rs       a virtual CPU: its lock and its gates
+//! call.rs      a system call: the fast way, and by message
+//! thread.rs    host threads and the kernel tasks that serve them
+//! service.rs   one thread per virtual CPU for timers and device interrupts
+//! signals.rs   faults and injected interrupts
+//! ops.rs       what the kernel asks of its host
+//! log.rs       the kernel's log
+//! abi.rs       the contract with the image (asm/host.h)
+//! ```
+//!
+//! Everything of the kernel's lies in one memfd mapped at one address: nothing
+//! in this process's heap, thread-local storage or stacks. Dropping the last
+//! [`Kernel`] handle gives all of it back.
+
+pub mod abi;
+mod area;
+mod boot;
+mod call;
+mod cpu;
+mod futex;
+mod image;
+mod inner;
+mod kernel;
+mod log;
+mod memory;
+mod ops;
+mod service;
+mod signals;
+mod thread;
+
+pub use boot::{BootError, Builder};
+pub use image::{Image, ImageError};
+pub use kernel::{Doorbell, Interrupter, Kernel, Layout};

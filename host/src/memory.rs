@@ -1,0 +1,208 @@
+//! One memfd holds all of a kernel's memory; one reservation of the address
+//! space holds every place where the kernel shows it.
+//!
+//! ```text
+//! base           RAM: the image at its start, physical address 0
+//! area           what host and kernel share beside RAM (area.rs)
+//! vmalloc        window for the kernel's own mappings
+//! user           window for mmap()
+//! ```
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+
+pub const PAGE: u64 = 4096;
+const GUARD: u64 = 2 << 20;
+/// Where `nokaslr` puts the image when the place is free.
+const FIXED_BASE: u64 = 0x1000_0000_0000;
+
+/// The reserved part of the address space. Unmapped when dropped.
+pub struct Memory {
+    fd: File,
+    pub base: u64,
+    pub ram_size: u64,
+    pub vmalloc_start: u64,
+    pub vmalloc_end: u64,
+    pub user_start: u64,
+    pub user_end: u64,
+    pub randomised: bool,
+}
+
+pub struct Sizes {
+    pub ram: u64,
+    pub area: u64,
+    pub vmalloc: u64,
+    pub user: u64,
+}
+
+impl Memory {
+    pub fn new(sizes: &Sizes, randomise: bool) -> io::Result<Self> {
+        // SAFETY: plain system calls; the descriptor is ours alone.
+        let fd = unsafe {
+            let fd = libc::memfd_create(c"tane-ram".as_ptr(), libc::MFD_CLOEXEC);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            File::from_raw_fd(fd)
+        };
+        fd.set_len(sizes.ram + sizes.area)?;
+
+        let vmalloc = sizes.ram + sizes.area + GUARD;
+        let user = vmalloc + sizes.vmalloc + GUARD;
+        let total = user + sizes.user + GUARD;
+        let base = reserve(total, randomise)?;
+        let memory = Self {
+            fd,
+            base,
+            ram_size: sizes.ram,
+            vmalloc_start: base + vmalloc,
+            vmalloc_end: base + vmalloc + sizes.vmalloc,
+            user_start: base + user,
+            user_end: base + user + sizes.user,
+            randomised: randomise,
+        };
+        let prot = libc::PROT_READ | libc::PROT_WRITE;
+        memory.show(base, 0, sizes.ram + sizes.area, prot)?;
+        Ok(memory)
+    }
+
+    /// The shared area, behind RAM.
+    pub fn area(&self) -> *mut u8 {
+        (self.base + self.ram_size) as *mut u8
+    }
+
+    /// Show `len` bytes of the memfd from `pa` on at `va`.
+    fn show(&self, va: u64, pa: u64, len: u64, prot: i32) -> io::Result<()> {
+        // SAFETY: the range lies in our reservation, as every caller checks.
+        let at = unsafe {
+            libc::mmap(
+                va as *mut _,
+                len as usize,
+                prot,
+                libc::MAP_SHARED | libc::MAP_FIXED,
+                self.fd.as_raw_fd(),
+                pa as libc::off_t,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
+    /// Get the memory behind a part of RAM that will surely be used, at once:
+    /// a fault for each page costs three times as much.
+    pub fn populate(&self, pa: u64, len: u64) {
+        const MADV_POPULATE_WRITE: i32 = 23;
+        let (start, end) = (pa & !(PAGE - 1), (pa + len).min(self.ram_size));
+        // SAFETY: only touches pages; a host before 5.14 refuses, and they
+        // come one by one.
+        unsafe {
+            libc::madvise(
+                (self.base + start) as *mut _,
+                (end - start) as usize,
+                MADV_POPULATE_WRITE,
+            );
+        }
+    }
+
+    fn in_window(&self, va: u64, len: u64) -> bool {
+        let Some(end) = va.checked_add(len) else {
+            return false;
+        };
+        (va >= self.vmalloc_start && end <= self.vmalloc_end)
+            || (va >= self.user_start && end <= self.user_end)
+    }
+
+    /// The kernel's `map`: `prot` is of `PROT_READ`…
+    pub fn map(&self, va: u64, pa: u64, len: u64, prot: i32) -> io::Result<()> {
+        if !self.in_window(va, len) || pa.checked_add(len).is_none_or(|e| e > self.ram_size) {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        self.show(va, pa, len, prot)
+    }
+
+    /// The kernel's `unmap`: back to reserved.
+    pub fn unmap(&self, va: u64, len: u64) -> io::Result<()> {
+        if !self.in_window(va, len) {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        // SAFETY: inside our reservation.
+        unsafe { reserve_at(va, len, libc::MAP_FIXED).map(drop) }
+    }
+
+    /// The kernel's `discard`: the frames become holes of the memfd.
+    pub fn discard(&self, pa: u64, len: u64) -> io::Result<()> {
+        if pa.checked_add(len).is_none_or(|e| e > self.ram_size) {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        // SAFETY: only frees memory that the kernel gave up.
+        let done = unsafe {
+            libc::fallocate(
+                self.fd.as_raw_fd(),
+                mode,
+                pa as libc::off_t,
+                len as libc::off_t,
+            )
+        };
+        if done < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
+    fn end(&self) -> u64 {
+        self.user_end + GUARD
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: nobody uses the kernel's memory any more.
+        unsafe { libc::munmap(self.base as *mut _, (self.end() - self.base) as usize) };
+    }
+}
+
+/// Reserve address space without memory behind it.
+unsafe fn reserve_at(va: u64, len: u64, flags: i32) -> io::Result<u64> {
+    let at = libc::mmap(
+        va as *mut _,
+        len as usize,
+        libc::PROT_NONE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | flags,
+        -1,
+        0,
+    );
+    if at == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(at as u64)
+}
+
+fn reserve(len: u64, randomise: bool) -> io::Result<u64> {
+    for attempt in 0..64 {
+        let hint = if randomise {
+            let mut bits = 0u64;
+            // SAFETY: fills eight bytes of ours.
+            unsafe { libc::getrandom((&raw mut bits).cast(), 8, 0) };
+            // 2 MiB steps anywhere in 1 TiB .. 96 TiB.
+            (1 << 40) + (bits % (95 << 19)) * (2 << 20)
+        } else {
+            FIXED_BASE + attempt * len.next_multiple_of(1 << 30)
+        };
+        // SAFETY: NOREPLACE touches no existing mapping.
+        match unsafe { reserve_at(hint, len, libc::MAP_FIXED_NOREPLACE) } {
+            Ok(at) if at == hint => return Ok(at),
+            Ok(at) => {
+                // A host before 4.17 ignores the flag.
+                // SAFETY: we have just mapped it.
+                unsafe { libc::munmap(at as *mut _, len as usize) };
+            }
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other("no free range of the address space"))
+}

@@ -1,0 +1,123 @@
+//! The host operations: what the kernel asks of its host. They run on the stack
+//! of the host thread that is inside, the leaf ones on a kernel stack; none may
+//! panic, block (but for a device reset) or enter the kernel.
+
+use crate::abi;
+use crate::futex;
+use crate::inner::Inner;
+use std::ffi::c_void;
+use std::io;
+use std::sync::atomic::Ordering;
+
+type Host = *const c_void;
+
+pub fn table(host: *const Inner) -> abi::Ops {
+    abi::Ops {
+        magic: abi::MAGIC,
+        version: abi::VERSION,
+        size: size_of::<abi::Ops>() as u32,
+        host: host.cast(),
+        monotonic,
+        realtime,
+        random,
+        map,
+        unmap,
+        discard,
+        kick,
+        wake,
+        log,
+        die,
+        notify,
+    }
+}
+
+fn inner<'a>(host: Host) -> &'a Inner {
+    // SAFETY: the table carries the address of the kernel that calls, which
+    // exists while it runs.
+    unsafe { &*host.cast() }
+}
+
+fn errno(result: io::Result<()>) -> i32 {
+    match result {
+        Ok(()) => 0,
+        Err(error) => -error.raw_os_error().unwrap_or(libc::EIO),
+    }
+}
+
+fn clock(id: libc::clockid_t) -> u64 {
+    let mut t = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: writes a structure of ours; the vDSO needs little stack.
+    unsafe { libc::clock_gettime(id, &raw mut t) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+extern "sysv64" fn monotonic(_: Host) -> u64 {
+    clock(libc::CLOCK_MONOTONIC)
+}
+
+extern "sysv64" fn realtime(_: Host) -> u64 {
+    clock(libc::CLOCK_REALTIME)
+}
+
+extern "sysv64" fn random(_: Host, buf: *mut u8, len: u64) -> i32 {
+    // SAFETY: the kernel's buffer.
+    let got = unsafe { libc::getrandom(buf.cast(), len as usize, 0) };
+    if got == len as isize {
+        0
+    } else {
+        -libc::EIO
+    }
+}
+
+extern "sysv64" fn map(host: Host, va: u64, pa: u64, len: u64, prot: u32) -> i32 {
+    let mut host_prot = libc::PROT_NONE;
+    for (bit, flag) in [
+        (abi::PROT_READ, libc::PROT_READ),
+        (abi::PROT_WRITE, libc::PROT_WRITE),
+        (abi::PROT_EXEC, libc::PROT_EXEC),
+    ] {
+        if prot & bit != 0 {
+            host_prot |= flag;
+        }
+    }
+    errno(inner(host).memory.map(va, pa, len, host_prot))
+}
+
+extern "sysv64" fn unmap(host: Host, va: u64, len: u64) -> i32 {
+    errno(inner(host).memory.unmap(va, len))
+}
+
+extern "sysv64" fn discard(host: Host, pa: u64, len: u64) -> i32 {
+    errno(inner(host).memory.discard(pa, len))
+}
+
+extern "sysv64" fn kick(host: Host, cpu: u32) {
+    inner(host).cpu(cpu).kick();
+}
+
+extern "sysv64" fn wake(_: Host, thread: *const abi::Thread) {
+    // SAFETY: a slot of the shared area.
+    let thread = unsafe { &*thread };
+    if thread.sleeping.load(Ordering::SeqCst) != 0 {
+        futex::wake(&thread.state);
+    }
+}
+
+extern "sysv64" fn log(host: Host, text: *const u8, len: u64) {
+    // SAFETY: the kernel's text.
+    let text = unsafe { std::slice::from_raw_parts(text, len as usize) };
+    inner(host).log.write(text);
+}
+
+extern "sysv64" fn die(host: Host, code: u32, text: *const u8, len: u64) {
+    // SAFETY: the kernel's text.
+    let text = unsafe { std::slice::from_raw_parts(text, len as usize) };
+    inner(host).kernel_died(code, &String::from_utf8_lossy(text));
+}
+
+extern "sysv64" fn notify(host: Host, slot: u32, queue: u32) {
+    inner(host).notify(slot, queue);
+}

@@ -1,0 +1,319 @@
+//! Faults and injected interrupts. A handler never runs kernel code: when it
+//! finds the thread in the kernel, it writes `struct pt_regs` on the kernel stack
+//! and sends the thread through a trampoline of the image. Everything else goes
+//! to whoever handled the signal before us.
+
+use crate::abi::{self, PtRegs};
+use crate::cpu;
+use crate::inner::Inner;
+use crate::thread;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::Mutex;
+
+const FAULTS: [i32; 5] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGILL,
+    libc::SIGFPE,
+    libc::SIGTRAP,
+];
+
+/// Most kernels in one process at a time.
+const MAX_KERNELS: usize = 128;
+
+/// What a handler must know of a kernel, without locks.
+struct Entry {
+    /// Start of the image and of RAM; 0 when the entry is free.
+    base: AtomicU64,
+    text_end: AtomicU64,
+    ram_end: AtomicU64,
+    user_start: AtomicU64,
+    user_end: AtomicU64,
+    trap_fault: AtomicU64,
+    trap_invalid: AtomicU64,
+    trap_interrupt: AtomicU64,
+    id: AtomicU64,
+}
+
+static KERNELS: [Entry; MAX_KERNELS] = [const {
+    Entry {
+        base: AtomicU64::new(0),
+        text_end: AtomicU64::new(0),
+        ram_end: AtomicU64::new(0),
+        user_start: AtomicU64::new(0),
+        user_end: AtomicU64::new(0),
+        trap_fault: AtomicU64::new(0),
+        trap_invalid: AtomicU64::new(0),
+        trap_interrupt: AtomicU64::new(0),
+        id: AtomicU64::new(0),
+    }
+}; MAX_KERNELS];
+
+/// The handlers that were there before ours, by signal number.
+static PREVIOUS: [AtomicPtr<libc::sigaction>; 65] = [const { AtomicPtr::new(ptr::null_mut()) }; 65];
+
+/// How many kernels there are; the lock orders registration.
+static COUNT: Mutex<usize> = Mutex::new(0);
+
+/// The signal that interrupts a busy virtual CPU: a real-time one near the end,
+/// where few programs have theirs.
+fn interrupt_signal() -> i32 {
+    libc::SIGRTMAX() - 5
+}
+
+/// Announce a loaded kernel, installing the handlers with the first one.
+/// `false` when the process has too many kernels.
+pub fn register(kernel: &Inner) -> bool {
+    let mut count = COUNT.lock().unwrap();
+    let Some(entry) = KERNELS.iter().find(|e| e.base.load(Ordering::Relaxed) == 0) else {
+        return false;
+    };
+    let (base, h) = (kernel.memory.base, &kernel.header);
+    entry.text_end.store(base + h.text_end, Ordering::Relaxed);
+    entry
+        .ram_end
+        .store(base + kernel.memory.ram_size, Ordering::Relaxed);
+    entry
+        .trap_fault
+        .store(base + h.trap_fault, Ordering::Relaxed);
+    entry
+        .trap_invalid
+        .store(base + h.trap_invalid, Ordering::Relaxed);
+    entry
+        .trap_interrupt
+        .store(base + h.trap_interrupt, Ordering::Relaxed);
+    let memory = &kernel.memory;
+    entry.user_start.store(memory.user_start, Ordering::Relaxed);
+    entry.user_end.store(memory.user_end, Ordering::Relaxed);
+    entry.id.store(kernel.id, Ordering::Relaxed);
+    entry.base.store(base, Ordering::Release);
+    if *count == 0 {
+        install();
+    }
+    *count += 1;
+    true
+}
+
+/// The reverse; the last kernel takes the handlers with it.
+pub fn unregister(base: u64) {
+    let mut count = COUNT.lock().unwrap();
+    for entry in &KERNELS {
+        if entry.base.load(Ordering::Relaxed) == base {
+            entry.base.store(0, Ordering::Release);
+        }
+    }
+    *count -= 1;
+    if *count == 0 {
+        uninstall();
+    }
+}
+
+fn install() {
+    for signal in FAULTS.into_iter().chain([interrupt_signal()]) {
+        // SAFETY: the handler is async-signal-safe; the old action is kept.
+        unsafe {
+            let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
+            action.sa_sigaction = handler as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+            libc::sigemptyset(&raw mut action.sa_mask);
+            let mut old = Box::new(MaybeUninit::<libc::sigaction>::zeroed().assume_init());
+            libc::sigaction(signal, &raw const action, &raw mut *old);
+            let stale = PREVIOUS[signal as usize].swap(Box::into_raw(old), Ordering::AcqRel);
+            debug_assert!(stale.is_null());
+        }
+    }
+}
+
+/// Put back what was there, unless somebody has put a handler over ours: then
+/// ours stays and goes on passing signals down.
+fn uninstall() {
+    for signal in FAULTS.into_iter().chain([interrupt_signal()]) {
+        // SAFETY: the saved action came from the same call.
+        unsafe {
+            let mut now: libc::sigaction = MaybeUninit::zeroed().assume_init();
+            libc::sigaction(signal, ptr::null(), &raw mut now);
+            let old = PREVIOUS[signal as usize].load(Ordering::Acquire);
+            if now.sa_sigaction == handler as *const () as usize && !old.is_null() {
+                libc::sigaction(signal, old, ptr::null_mut());
+            }
+            let old = PREVIOUS[signal as usize].swap(ptr::null_mut(), Ordering::AcqRel);
+            if !old.is_null() {
+                drop(Box::from_raw(old));
+            }
+        }
+    }
+}
+
+/// Interrupt the thread that is inside a virtual CPU.
+pub fn inject(tid: u32) {
+    // SAFETY: at worst the thread is gone and the call fails.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, interrupt_signal()) };
+}
+
+fn find(rip: u64, rsp: u64) -> Option<&'static Entry> {
+    KERNELS.iter().find(|e| {
+        let base = e.base.load(Ordering::Acquire);
+        base != 0
+            && (base..e.text_end.load(Ordering::Relaxed)).contains(&rip)
+            && (base..e.ram_end.load(Ordering::Relaxed)).contains(&rsp)
+    })
+}
+
+/// The kernel whose RAM holds this stack, wherever the code was: a jump to
+/// nowhere has no address in the text.
+fn find_stack(rsp: u64) -> Option<&'static Entry> {
+    KERNELS.iter().find(|e| {
+        let base = e.base.load(Ordering::Acquire);
+        base != 0 && (base..e.ram_end.load(Ordering::Relaxed)).contains(&rsp)
+    })
+}
+
+unsafe extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let context_ = &mut *context.cast::<libc::ucontext_t>();
+    let regs = &mut context_.uc_mcontext.gregs;
+    let rip = regs[libc::REG_RIP as usize] as u64;
+    let rsp = regs[libc::REG_RSP as usize] as u64;
+
+    if signal == interrupt_signal() {
+        if let Some(kernel) = find(rip, rsp) {
+            let v = &*(cpu::gs() as *const abi::Vcpu);
+            if v.irq_enabled.load(Ordering::Relaxed) != 0 && v.pending.load(Ordering::Relaxed) != 0
+            {
+                divert(regs, kernel.trap_interrupt.load(Ordering::Relaxed), 0, 0);
+            }
+        }
+        return;
+    }
+
+    let fetch = regs[libc::REG_ERR as usize] & 16 != 0;
+    let kernel = match find(rip, rsp) {
+        None if signal == libc::SIGSEGV && fetch => find_stack(rsp),
+        found => found,
+    };
+    // Signals that somebody sent are not faults.
+    if let Some(kernel) = kernel.filter(|_| (*info).si_code > 0) {
+        match signal {
+            libc::SIGSEGV | libc::SIGBUS => divert(
+                regs,
+                kernel.trap_fault.load(Ordering::Relaxed),
+                (*info).si_addr() as u64,
+                regs[libc::REG_ERR as usize] as u64,
+            ),
+            _ => divert(
+                regs,
+                kernel.trap_invalid.load(Ordering::Relaxed),
+                signal as u64,
+                0,
+            ),
+        }
+        return;
+    }
+    if signal == libc::SIGSEGV
+        && (*info).si_code > 0
+        && user_fault(
+            (*info).si_addr() as u64,
+            regs[libc::REG_ERR as usize] as u64,
+        )
+    {
+        return;
+    }
+    chain(signal, info, context);
+}
+
+/// The program touched a page of a kernel's user window that is not shown yet:
+/// the kernel answers, as it would on hardware. Not a trampoline: the thread is
+/// outside, on a stack of its own, and calls like any other.
+fn user_fault(address: u64, error: u64) -> bool {
+    let kernel = KERNELS.iter().find(|e| {
+        e.base.load(Ordering::Acquire) != 0
+            && (e.user_start.load(Ordering::Relaxed)..e.user_end.load(Ordering::Relaxed))
+                .contains(&address)
+    });
+    let Some(kernel) = kernel else {
+        return false;
+    };
+    // SAFETY: errno belongs to the code that faulted.
+    let errno = unsafe { *libc::__errno_location() };
+    let answer = thread::fault(kernel.id.load(Ordering::Relaxed), address, error);
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+    answer
+}
+
+/// Write what the thread was doing below its stack pointer and make it run the
+/// trampoline. The kernel has no red zone, but the word right below rsp is left
+/// for the trampoline's way back.
+unsafe fn divert(regs: &mut [i64; 23], trampoline: u64, arg1: u64, arg2: u64) {
+    let get = |reg: i32| regs[reg as usize] as u64;
+    let rsp = get(libc::REG_RSP);
+    let frame = (rsp - 16 - size_of::<PtRegs>() as u64) & !15;
+    (frame as *mut PtRegs).write(PtRegs {
+        r15: get(libc::REG_R15),
+        r14: get(libc::REG_R14),
+        r13: get(libc::REG_R13),
+        r12: get(libc::REG_R12),
+        rbp: get(libc::REG_RBP),
+        rbx: get(libc::REG_RBX),
+        r11: get(libc::REG_R11),
+        r10: get(libc::REG_R10),
+        r9: get(libc::REG_R9),
+        r8: get(libc::REG_R8),
+        rax: get(libc::REG_RAX),
+        rcx: get(libc::REG_RCX),
+        rdx: get(libc::REG_RDX),
+        rsi: get(libc::REG_RSI),
+        rdi: get(libc::REG_RDI),
+        orig_rax: u64::MAX,
+        rip: get(libc::REG_RIP),
+        cs: 0,
+        eflags: get(libc::REG_EFL),
+        rsp,
+        ss: 0,
+    });
+    for (reg, value) in [
+        (libc::REG_RSP, frame),
+        (libc::REG_RDI, frame),
+        (libc::REG_RSI, arg1),
+        (libc::REG_RDX, arg2),
+        (libc::REG_RIP, trampoline),
+    ] {
+        regs[reg as usize] = value as i64;
+    }
+}
+
+/// Not ours: the handler that was there before.
+unsafe fn chain(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let old = PREVIOUS[signal as usize].load(Ordering::Acquire);
+    let (action, flags) = if old.is_null() {
+        (libc::SIG_DFL, 0)
+    } else {
+        ((*old).sa_sigaction, (*old).sa_flags)
+    };
+    match action {
+        libc::SIG_DFL | libc::SIG_IGN => {
+            // A fault comes again when the instruction does, and then ends the
+            // process as it would have without us; a sent signal must be resent.
+            let mut default: libc::sigaction = MaybeUninit::zeroed().assume_init();
+            default.sa_sigaction = action;
+            if action == libc::SIG_IGN && (*info).si_code <= 0 {
+                return;
+            }
+            default.sa_sigaction = libc::SIG_DFL;
+            libc::sigaction(signal, &raw const default, ptr::null_mut());
+            if (*info).si_code <= 0 {
+                libc::raise(signal);
+            }
+        }
+        action if flags & libc::SA_SIGINFO != 0 => {
+            let action: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
+                std::mem::transmute(action);
+            action(signal, info, context);
+        }
+        action => {
+            let action: extern "C" fn(i32) = std::mem::transmute(action);
+            action(signal);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The contract between a disk device and what stores its bytes.
+
+use crate::Buffers;
+use std::io;
+
+/// Bytes that back a disk.
+///
+/// All offsets and lengths are in bytes. A transfer either moves everything or
+/// fails: a short one is no success, and after an error any part of the range
+/// may have been moved. Methods may be called from several threads at once;
+/// overlapping writes at the same time have no order.
+///
+/// A disk has whole sectors of 512 bytes, an image may not: its last sector then
+/// reads as zero behind [`Self::size`], and a write that reaches behind it is
+/// refused. The block device sees to that; no call reaches behind the size.
+pub trait Backend: Send + Sync {
+    /// The disk's size. It may change; the device says so to its driver.
+    fn size(&self) -> u64;
+
+    /// Whether writes are refused.
+    fn read_only(&self) -> bool {
+        false
+    }
+
+    /// What reads and writes should be aligned to, powers of two from 512 to
+    /// 4096: the smallest unit, then the one that avoids read-modify-write.
+    fn block_sizes(&self) -> (u32, u32) {
+        (512, 4096)
+    }
+
+    /// Fill `to` from `offset` on. May block.
+    fn read(&self, to: Buffers, offset: u64) -> io::Result<()>;
+
+    /// Write `from` at `offset`. May block. Durable only after [`Self::flush`].
+    fn write(&self, from: Buffers, offset: u64) -> io::Result<()>;
+
+    /// Make every write that has returned durable, down to the medium.
+    fn flush(&self) -> io::Result<()>;
+
+    /// The range's content does not matter any more. A hint.
+    fn discard(&self, offset: u64, len: u64) -> io::Result<()>;
+
+    /// The range reads as zero from now on; `may_unmap` allows to free it.
+    fn write_zeroes(&self, offset: u64, len: u64, may_unmap: bool) -> io::Result<()>;
+
+    /// Like [`Self::read`] if that takes no waiting: `Ok(false)` says it would,
+    /// and that nothing useful is in `to`. Called with a virtual CPU held: it
+    /// must wait for nothing, not for a lock that is held across I/O either.
+    fn try_read(&self, _to: Buffers, _offset: u64) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// Like [`Self::write`] if that takes no waiting. After `Ok(false)` any part
+    /// may be written already, and the caller writes all of it again.
+    fn try_write(&self, _from: Buffers, _offset: u64) -> io::Result<bool> {
+        Ok(false)
+    }
+}
+
+pub(crate) fn refuse_write() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::ReadOnlyFilesystem,
+        "the disk image is open for reading only",
+    )
+}
+
+/// An error unless the range lies inside `size` bytes.
+pub(crate) fn check_range(size: u64, offset: u64, len: u64) -> io::Result<()> {
+    if offset.checked_add(len).is_some_and(|end| end <= size) {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!("{len} bytes at offset {offset} reach behind the disk's end at {size}"),
+    ))
+}
+
+/// Call `step` for ranges of at most `most` bytes that make up the whole.
+pub(crate) fn in_steps(
+    offset: u64,
+    len: u64,
+    most: u64,
+    mut step: impl FnMut(u64, usize) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut done = 0;
+    while done < len {
+        let n = (len - done).min(most);
+        step(offset + done, n as usize)?;
+        done += n;
+    }
+    Ok(())
+}

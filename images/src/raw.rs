@@ -1,0 +1,261 @@
+//! A raw image: a file or block device of the host.
+
+use crate::backend::{check_range, in_steps, refuse_write, Backend};
+use crate::buffers::{buffer, total, Buffers};
+use crate::direct::Direct;
+use crate::lock::lock;
+use crate::transfer::{fallocate, read_at_once, read_full, write_at_once, write_full, AtOnce};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// For writing too, with a lock against a second writer.
+    pub write: bool,
+    /// Past the host's page cache (`O_DIRECT`).
+    pub direct: bool,
+}
+
+/// A file or block device. Takes the host's advisory lock (flock(2)) for as long
+/// as it is open: shared for reading, exclusive for writing. A block device that
+/// the host has mounted is not opened for writing.
+///
+/// The file never grows: a write behind its end is an error.
+#[derive(Debug)]
+pub struct Raw {
+    file: File,
+    size: AtomicU64,
+    write: bool,
+    direct: Option<Direct>,
+    block_sizes: (u32, u32),
+    /// The host's file system cannot say "would block".
+    no_read_at_once: AtomicBool,
+    no_write_at_once: AtomicBool,
+    /// The errno of the first flush that failed. The host forgets it once told,
+    /// and one of two flushes at a time would not see it; but the data is lost.
+    lost: AtomicI32,
+}
+
+impl Raw {
+    /// Open `path`. Errors name the path and, where there is one, the remedy.
+    pub fn open(path: &Path, access: Access) -> io::Result<Self> {
+        let named = |error: io::Error, what: &str| {
+            io::Error::new(error.kind(), format!("{}: {what}{error}", path.display()))
+        };
+        let wrong =
+            |kind, what: &str| Err(io::Error::new(kind, format!("{}: {what}", path.display())));
+        // Before it is opened: opening a FIFO would wait, a tape would move.
+        let kind = path.metadata().map_err(|e| named(e, ""))?.file_type();
+        if kind.is_dir() {
+            return wrong(
+                io::ErrorKind::IsADirectory,
+                "is a directory, not a disk image",
+            );
+        }
+        if !kind.is_file() && !kind.is_block_device() {
+            return wrong(
+                io::ErrorKind::InvalidInput,
+                "is neither a file nor a block device",
+            );
+        }
+        let mut flags = if access.direct { libc::O_DIRECT } else { 0 };
+        if access.write && kind.is_block_device() {
+            // Without O_CREAT it means: fail if the host has it mounted.
+            flags |= libc::O_EXCL;
+        }
+        let file = OpenOptions::new()
+            .read(true)
+            .write(access.write)
+            .custom_flags(flags)
+            .open(path)
+            .map_err(|e| match e.raw_os_error() {
+                Some(libc::EROFS | libc::EACCES | libc::EPERM) if access.write => {
+                    named(e, "cannot be opened for writing (open it read-only?): ")
+                }
+                Some(libc::EBUSY) => named(e, "is in use by the host (mounted?): "),
+                Some(libc::ETXTBSY) => named(e, "is being executed by the host: "),
+                Some(libc::EINVAL) if access.direct => {
+                    named(e, "its file system has no direct I/O; open it without: ")
+                }
+                _ => named(e, ""),
+            })?;
+        lock(&file, path, access.write)?;
+        Self::from_file(file, access).map_err(|e| named(e, ""))
+    }
+
+    /// From an open file, which is not locked here; `access` says how it was
+    /// opened.
+    pub fn from_file(file: File, access: Access) -> io::Result<Self> {
+        let direct = access.direct.then(|| Direct::new(&file));
+        let unit = direct.as_ref().map_or(512, Direct::unit) as u32;
+        let (logical, physical) = device_blocks(&file).unwrap_or((512, 4096));
+        let logical = logical.clamp(512, 4096);
+        let raw = Self {
+            file,
+            size: AtomicU64::new(0),
+            write: access.write,
+            block_sizes: (logical, physical.max(unit).clamp(logical, 4096)),
+            no_read_at_once: AtomicBool::new(direct.is_some()),
+            no_write_at_once: AtomicBool::new(direct.is_some() || !access.write),
+            direct,
+            lost: AtomicI32::new(0),
+        };
+        raw.measure()?;
+        Ok(raw)
+    }
+
+    /// Look again how large it is, after it was resized.
+    pub fn measure(&self) -> io::Result<u64> {
+        // SAFETY: only moves the file's unused position.
+        let end = unsafe { libc::lseek(self.file.as_raw_fd(), 0, libc::SEEK_END) };
+        if end < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        self.size.store(end as u64, Ordering::Relaxed);
+        Ok(end as u64)
+    }
+
+    fn check_write(&self, offset: u64, len: u64) -> io::Result<()> {
+        if !self.write {
+            return Err(refuse_write());
+        }
+        check_range(self.size(), offset, len)
+    }
+
+    fn write_zeroes_slowly(&self, offset: u64, len: u64) -> io::Result<()> {
+        let zeros = vec![0u8; len.min(1 << 20) as usize];
+        in_steps(offset, len, 1 << 20, |at, n| {
+            self.write(&[buffer(&zeros[..n])], at)
+        })
+    }
+}
+
+impl Backend for Raw {
+    fn size(&self) -> u64 {
+        self.size.load(Ordering::Relaxed)
+    }
+
+    fn read_only(&self) -> bool {
+        !self.write
+    }
+
+    fn block_sizes(&self) -> (u32, u32) {
+        self.block_sizes
+    }
+
+    fn read(&self, to: Buffers, offset: u64) -> io::Result<()> {
+        match &self.direct {
+            Some(direct) => direct.read(&self.file, to, offset),
+            None => read_full(&self.file, to, offset),
+        }
+    }
+
+    fn write(&self, from: Buffers, offset: u64) -> io::Result<()> {
+        self.check_write(offset, total(from) as u64)?;
+        match &self.direct {
+            Some(direct) => direct.write(&self.file, from, offset, self.size()),
+            None => write_full(&self.file, from, offset),
+        }
+    }
+
+    /// fdatasync(2). Once it has failed it fails for good: what the host's page
+    /// cache dropped does not come back.
+    fn flush(&self) -> io::Result<()> {
+        if !self.write {
+            return Ok(());
+        }
+        let result = self.file.sync_data();
+        if let Err(e) = &result {
+            let errno = e.raw_os_error().unwrap_or(libc::EIO);
+            self.lost.store(errno, Ordering::SeqCst);
+        }
+        match self.lost.load(Ordering::SeqCst) {
+            0 => result,
+            errno => Err(io::Error::from_raw_os_error(errno)),
+        }
+    }
+
+    /// Punches a hole where the host can.
+    fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.check_write(offset, len)?;
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        match fallocate(&self.file, mode, offset, len) {
+            Err(e) if cannot(&e) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn write_zeroes(&self, offset: u64, len: u64, may_unmap: bool) -> io::Result<()> {
+        self.check_write(offset, len)?;
+        let keep = libc::FALLOC_FL_KEEP_SIZE;
+        let hole = libc::FALLOC_FL_PUNCH_HOLE | keep;
+        let zero = libc::FALLOC_FL_ZERO_RANGE | keep;
+        let modes = if may_unmap {
+            &[hole, zero][..]
+        } else {
+            &[zero]
+        };
+        for &mode in modes {
+            match fallocate(&self.file, mode, offset, len) {
+                Err(e) if cannot(&e) => {}
+                other => return other,
+            }
+        }
+        self.write_zeroes_slowly(offset, len)
+    }
+
+    fn try_read(&self, to: Buffers, offset: u64) -> io::Result<bool> {
+        if self.no_read_at_once.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        let done = read_at_once(&self.file, to, offset);
+        Ok(remember(done, &self.no_read_at_once))
+    }
+
+    fn try_write(&self, from: Buffers, offset: u64) -> io::Result<bool> {
+        if self.no_write_at_once.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        self.check_write(offset, total(from) as u64)?;
+        let done = write_at_once(&self.file, from, offset);
+        Ok(remember(done, &self.no_write_at_once))
+    }
+}
+
+fn remember(done: AtOnce, unsupported: &AtomicBool) -> bool {
+    if matches!(done, AtOnce::Unsupported) {
+        unsupported.store(true, Ordering::Relaxed);
+    }
+    matches!(done, AtOnce::Done)
+}
+
+/// The host's file system or device lacks this kind of fallocate, or lacks it
+/// for a range that is no multiple of its blocks.
+fn cannot(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSYS | libc::ENODEV)
+    )
+}
+
+/// Logical and physical block size of a block device of the host: partition
+/// tables count in the former. `None` for a file.
+fn device_blocks(file: &File) -> Option<(u32, u32)> {
+    const BLKSSZGET: libc::Ioctl = 0x1268;
+    const BLKPBSZGET: libc::Ioctl = 0x127b;
+    if !file.metadata().ok()?.file_type().is_block_device() {
+        return None;
+    }
+    let ask = |request| {
+        let mut size: u32 = 0;
+        // SAFETY: both requests store one int.
+        let failed = unsafe { libc::ioctl(file.as_raw_fd(), request, &raw mut size) };
+        (failed == 0 && size.is_power_of_two()).then_some(size)
+    };
+    Some((ask(BLKSSZGET)?, ask(BLKPBSZGET)?))
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _ASM_TANE_PROCESSOR_H
+#define _ASM_TANE_PROCESSOR_H
+
+#include <asm/machine.h>
+#include <asm/page.h>
+#include <asm/vcpu.h>
+
+/* User addresses are those of the host process. */
+#define TASK_SIZE		((1UL << 47) - PAGE_SIZE)
+#define TASK_SIZE_MAX		TASK_SIZE
+#define TASK_UNMAPPED_BASE	(tane_boot->user_start)
+#define STACK_TOP		(tane_boot->user_end)
+#define STACK_TOP_MAX		TASK_SIZE
+
+/* Where mmap() may put something: the window that the host reserved. */
+#define arch_get_mmap_end(addr, len, flags)	(tane_boot->user_end)
+#define arch_get_mmap_base(addr, base)		(base)
+
+struct thread_struct {
+	unsigned long sp;		/* parked kernel stack */
+	struct tane_thread *slot;	/* the host thread that this task serves */
+	struct tane_thread *new_slot;	/* that of the thread being attached */
+	unsigned long fault_address;
+};
+
+#define INIT_THREAD	{ }
+
+#define task_pt_regs(task) \
+	((struct pt_regs *)((unsigned long)task_stack_page(task) + \
+			    THREAD_SIZE) - 1)
+#define KSTK_EIP(task)	(0UL)
+#define KSTK_ESP(task)	(0UL)
+
+static inline void start_thread(struct pt_regs *regs, unsigned long pc,
+				unsigned long sp)
+{
+}
+
+unsigned long __get_wchan(struct task_struct *task);
+
+/* Something we wait for may be an interrupt of this CPU, so look. */
+static __always_inline void cpu_relax(void)
+{
+	asm volatile("rep; nop" ::: "memory");
+	if (unlikely(tane_vcpu_get(pending)) && tane_vcpu_get(irq_enabled))
+		tane_irq_poll();
+}
+
+static inline void prefetch(const void *x)
+{
+	asm volatile("prefetcht0 %0" : : "m" (*(const char *)x));
+}
+
+static inline void prefetchw(const void *x)
+{
+	asm volatile("prefetchw %0" : : "m" (*(const char *)x));
+}
+
+#define ARCH_HAS_PREFETCH
+#define ARCH_HAS_PREFETCHW
+
+#endif

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * The contract between the kernel image and the program that hosts it.
+ *
+ * Three things cross the boundary and nothing else:
+ *   the gate             host -> kernel   struct tane_image, struct tane_vcpu
+ *   the host operations  kernel -> host   struct tane_ops
+ *   virtio queues        data             struct tane_virtio
+ *
+ * All structures live in memory that both sides see at the same address: the
+ * RAM of the kernel, or the host area directly above it. Every function uses
+ * the System V x86-64 calling convention on every host. Whoever changes a
+ * layout or a meaning increments TANE_ABI_VERSION; the loader refuses an image
+ * of another version or of other structure sizes.
+ */
+#ifndef _UAPI_ASM_TANE_HOST_H
+#define _UAPI_ASM_TANE_HOST_H
+
+#include <linux/types.h>
+
+#define TANE_ABI_MAGIC		0x6c656e72656e6174ULL	/* "tanernel" */
+#define TANE_ABI_VERSION	2
+
+#define TANE_MAX_VCPUS		64
+#define TANE_MAX_DEVICES	48
+#define TANE_MAX_QUEUES		8
+#define TANE_CMDLINE_SIZE	2048
+
+/*
+ * Bits of tane_vcpu.pending: the interrupt lines of one virtual CPU. Anyone
+ * may set a bit (atomically); only the kernel, on that virtual CPU, clears it.
+ */
+#define TANE_IRQ_TIMER		0	/* the deadline has passed */
+#define TANE_IRQ_REQUEST	1	/* tane_vcpu.requests is not empty */
+#define TANE_IRQ_RESCHEDULE	2	/* IPI */
+#define TANE_IRQ_CALL		3	/* IPI */
+#define TANE_IRQ_HOTPLUG	4	/* some tane_virtio.state changed */
+#define TANE_IRQ_DEVICE(slot)	(16 + (slot))
+
+/*
+ * One virtual CPU. Its address is the GS base of every thread that is inside
+ * it. Fields marked H are written by the host, K by the kernel, both by both.
+ */
+struct tane_vcpu {
+	__u64 self;		/* H  its own address */
+	__u32 lock;		/* both  futex: 0 free, 1 held, 2 held with waiters */
+	__u32 cpu;		/* H  its number */
+	__u64 pending;		/* both  TANE_IRQ_ bits */
+	__u32 irq_enabled;	/* K  the interrupt flag */
+	__u32 holder;		/* H  host thread id of the thread inside, 0 if none */
+	__u64 current_task;	/* K  struct task_struct; may be compared, never read */
+	__u64 kernel_sp;	/* both  the parked kernel stack, while nobody is inside */
+	__u64 host_sp;		/* H  the stack of the host thread inside */
+	__u64 switches;		/* K  context switches so far */
+	__u64 percpu_offset;	/* K */
+	__u64 requests;		/* both  list of posted struct tane_thread, newest first */
+	__u64 deadline;		/* K  next timer interrupt, CLOCK_MONOTONIC ns; ~0 none */
+	__u64 in_user;		/* K  a host thread's task is parked here */
+	__u32 kick;		/* both  futex of the service thread: a counter */
+	__u32 online;		/* K  1 once the CPU may be entered */
+	__u64 calls;		/* K  gate calls so far; tells a busy CPU from an idle one */
+	__u64 sleep_until;	/* H  when the service thread looks again, ns; 0: awake */
+	__u64 image;		/* H  opaque to the kernel */
+	__u64 reserved[11];
+};
+
+/* States of a host thread's request slot (tane_thread.state, a futex). */
+#define TANE_THREAD_IDLE	0	/* no request under way */
+#define TANE_THREAD_POSTED	1	/* kernel: off the list, to be served */
+#define TANE_THREAD_DONE	2	/* kernel: the result is in the slot */
+#define TANE_THREAD_LINKED	3	/* host: a request is in the slot, and the slot
+					 * in tane_vcpu.requests or about to be
+					 */
+
+/* Requests beside system calls, in tane_thread.nr. */
+#define TANE_NR_ATTACH	0x74610001	/* args[0]: the slot that gets a task */
+#define TANE_NR_DETACH	0x74610002	/* this slot's task ends */
+#define TANE_NR_BOOT	0x74610003	/* posted for process 1: done once it runs */
+#define TANE_NR_FAULT	0x74610004	/* args: address in the user window, x86 error code */
+
+/* One host thread's request slot. Written by the host while IDLE or DONE. */
+struct tane_thread {
+	__u32 state;		/* both  futex */
+	__u32 vcpu;		/* both  where its task was last current */
+	__u64 task;		/* K  struct task_struct, 0 if none */
+	__u64 next;		/* both  link in tane_vcpu.requests */
+	__s64 nr;		/* H */
+	__u64 args[6];		/* H */
+	__s64 ret;		/* K */
+	__u32 sleeping;		/* H  the host thread waits on state */
+	__u32 pad;
+	__u64 reserved[3];
+};
+
+/* Protection bits of tane_ops.map: PROT_READ, PROT_WRITE, PROT_EXEC. */
+#define TANE_PROT_READ	1
+#define TANE_PROT_WRITE	2
+#define TANE_PROT_EXEC	4
+
+/* Queue numbers of tane_ops.notify that mean something else. */
+#define TANE_NOTIFY_STATUS	0xffff	/* tane_virtio.status was written */
+#define TANE_NOTIFY_STATE	0xfffe	/* tane_virtio.state was written */
+
+/*
+ * Host operations. The kernel calls them with its interrupt flag off or on,
+ * from any thread that is inside; they run on the stack of the host thread,
+ * except those marked "leaf", which run on a kernel stack and must be short.
+ * None may block but where stated, none may enter the kernel.
+ */
+struct tane_ops {
+	__u64 magic;
+	__u32 version;
+	__u32 size;
+	void *host;		/* first argument of every operation */
+	/* CLOCK_MONOTONIC and CLOCK_REALTIME in ns. Leaf. */
+	__u64 (*monotonic)(void *host);
+	__u64 (*realtime)(void *host);
+	/* Fill buf with entropy; 0 or -errno. */
+	int (*random)(void *host, void *buf, __u64 len);
+	/*
+	 * Show len bytes of RAM that start at physical address pa at address
+	 * va of the vmalloc or user window; take whatever was there away.
+	 */
+	int (*map)(void *host, __u64 va, __u64 pa, __u64 len, __u32 prot);
+	/* Make the range of a window inaccessible again. */
+	int (*unmap)(void *host, __u64 va, __u64 len);
+	/* Give the frames back to the host: they read as zero afterwards. */
+	int (*discard)(void *host, __u64 pa, __u64 len);
+	/* The service thread of this virtual CPU shall look at it again. Leaf. */
+	void (*kick)(void *host, __u32 cpu);
+	/* Wake the host thread that waits on this slot. Leaf. */
+	void (*wake)(void *host, struct tane_thread *thread);
+	/* One piece of the kernel log, not terminated. */
+	void (*log)(void *host, const char *text, __u64 len);
+	/*
+	 * The kernel is lost (code 1: panic or fault) or halted (code 0). The
+	 * text says why. Returns, and the kernel leaves for the last time.
+	 */
+	void (*die)(void *host, __u32 code, const char *text, __u64 len);
+	/*
+	 * A virtio queue has new buffers (queue number), or the driver wrote
+	 * status (TANE_NOTIFY_STATUS) or the transport state (TANE_NOTIFY_STATE).
+	 * A status of 0 is a reset: when the call returns the device touches no
+	 * queue memory any more (it may block).
+	 */
+	void (*notify)(void *host, __u32 slot, __u32 queue);
+};
+
+/* The host fills it before the first entry; the kernel keeps its address. */
+struct tane_boot {
+	__u64 magic;
+	__u32 version;
+	__u32 size;
+	__u64 base;		/* address of the image and of physical address 0 */
+	__u64 ram_size;		/* bytes of RAM, the image included */
+	__u64 vmalloc_start;	/* a reserved window of the address space */
+	__u64 vmalloc_end;
+	__u64 user_start;	/* another: where mmap() shows files and memory */
+	__u64 user_end;
+	__u32 nr_vcpus;
+	__u32 randomised;	/* 1: base was drawn at random */
+	struct tane_vcpu *vcpus;	/* nr_vcpus of them */
+	struct tane_thread *init_thread;	/* the slot of process 1 */
+	struct tane_virtio *virtio;	/* TANE_MAX_DEVICES of them */
+	struct tane_ops *ops;
+	char cmdline[TANE_CMDLINE_SIZE];
+};
+
+/* What the two gates give back in rax and rdx. */
+struct tane_exit {
+	__s64 ret;	/* TANE_EXIT_RETURNED: result of the system call */
+	__u64 reason;
+};
+
+#define TANE_EXIT_RETURNED	0	/* only by tane_image.call */
+#define TANE_EXIT_USER		1	/* a host thread's task is current */
+#define TANE_EXIT_RUNNABLE	2	/* the same, and others want to run */
+#define TANE_EXIT_IDLE		3	/* nothing to run */
+#define TANE_EXIT_DEAD		4	/* never enter again */
+
+/*
+ * The first bytes of an image. Addresses are offsets from the image's start,
+ * which is physical address 0 and tane_boot.base.
+ */
+struct tane_image {
+	__u64 magic;
+	__u32 version;
+	__u32 size;		/* of this structure */
+	__u32 vcpu_size;	/* sizes that host and kernel must agree on */
+	__u32 thread_size;
+	__u32 ops_size;
+	__u32 boot_size;
+	__u32 virtio_size;
+	__u32 smp;		/* most virtual CPUs this image can use */
+	__u64 text_start;	/* code, never written after loading */
+	__u64 text_end;
+	__u64 rodata_end;	/* constants from text_end; relocated, then read-only */
+	__u64 data_end;		/* end of what the file holds */
+	__u64 image_end;	/* end of bss */
+	__u64 rela_start;	/* Elf64_Rela, all R_X86_64_RELATIVE */
+	__u64 rela_end;
+	/*
+	 * The kernel is entered for the first time through start(), on virtual
+	 * CPU 0, with GS base set, on the initial stack; it returns like enter().
+	 *   struct tane_exit start(struct tane_vcpu *, struct tane_boot *)
+	 */
+	__u64 start;
+	/*
+	 * Do a system call for the task that is current on this virtual CPU.
+	 * The caller holds the lock and has seen that current_task is its own.
+	 *   struct tane_exit call(struct tane_vcpu *, long nr, const __u64 args[6])
+	 */
+	__u64 call;
+	/*
+	 * Resume what is parked: take pending interrupts and requests, run
+	 * tasks until one leaves or none can run.
+	 *   struct tane_exit enter(struct tane_vcpu *)
+	 */
+	__u64 enter;
+	/*
+	 * Where a host signal handler sends a thread it found in the kernel.
+	 * The handler has put struct pt_regs on the kernel stack below rsp and
+	 * set rsp to it, rdi to it too, rsi to the fault address and rdx to
+	 * the page fault error code, x86's.
+	 */
+	__u64 trap_fault;	/* SIGSEGV, SIGBUS: rsi, rdx as said */
+	__u64 trap_invalid;	/* SIGILL, SIGFPE, SIGTRAP: rsi the signal */
+	__u64 trap_interrupt;	/* injected interrupt */
+	__u64 banner;		/* the string linux_banner */
+	__u64 extable_start;	/* for diagnosis only */
+	__u64 extable_end;
+};
+
+/* ---- virtio: a transport in shared memory ---- */
+
+#define TANE_VIRTIO_EMPTY	0
+#define TANE_VIRTIO_PRESENT	1	/* host: a device is here, bind it */
+#define TANE_VIRTIO_BOUND	2	/* kernel: registered, probed, usable */
+#define TANE_VIRTIO_REMOVE	3	/* host: take it away */
+#define TANE_VIRTIO_FAILED	4	/* kernel: no driver took it */
+
+struct tane_virtio_queue {
+	__u64 desc;		/* K  physical addresses of the three rings */
+	__u64 driver;
+	__u64 device;
+	__u16 size;		/* K  entries in use */
+	__u16 size_max;		/* H */
+	__u8 ready;		/* K  1: the fields above are valid */
+	__u8 pad[3];
+};
+
+/* One device slot. The slot number is its interrupt line. */
+struct tane_virtio {
+	__u32 state;		/* both  futex, TANE_VIRTIO_ */
+	__u32 device_id;	/* H  VIRTIO_ID_ */
+	__u32 status;		/* both  VIRTIO_CONFIG_S_; K then notifies, H adds NEEDS_RESET */
+	__u32 isr;		/* both  1: used buffers, 2: config changed; K takes all */
+	__u64 device_features;	/* H */
+	__u64 driver_features;	/* K */
+	__u32 config_generation;	/* H  changes with every change of config */
+	__u32 config_size;	/* H  bytes */
+	__u32 nr_queues;	/* H */
+	__u32 error;		/* K  errno of a failed binding */
+	__u8 config[256];	/* both  the device type's structure, little endian */
+	struct tane_virtio_queue queues[TANE_MAX_QUEUES];
+};
+
+#endif /* _UAPI_ASM_TANE_HOST_H */

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include <linux/linkage.h>
+#include <asm/asm-offsets.h>
+
+	.text
+
+/*
+ * long tane_host_call(void *op, u64 a, u64 b, u64 c, u64 d)
+ *
+ * op(host, a, b, c, d) on the stack of the host thread that is inside, below
+ * the frame with which it came in: a host function may need more stack than a
+ * task has.
+ */
+SYM_FUNC_START(tane_host_call)
+	pushq	%rbp
+	movq	%rsp, %rbp
+	movq	%gs:VCPU_HOST_SP, %rsp
+	movq	%rdi, %rax
+	movq	tane_boot(%rip), %rdi
+	movq	BOOT_OPS(%rdi), %rdi
+	movq	OPS_HOST(%rdi), %rdi
+	call	*%rax
+	movq	%rbp, %rsp
+	popq	%rbp
+	ret
+SYM_FUNC_END(tane_host_call)

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Interrupts are bits in tane_vcpu.pending. They are looked at where interrupts
+ * get enabled, in cpu_relax(), on the way in and out of the gate, and, when a
+ * thread does none of that for long, by a signal of the host that sends it
+ * through tane_trap_interrupt.
+ */
+#include <linux/interrupt.h>
+#include <linux/irq.h>
+#include <linux/sched.h>
+#include <asm/irq_regs.h>
+#include <asm/machine.h>
+#include <asm/ptrace.h>
+
+/* What the tick sees as interrupted: cs tells user mode from kernel mode. */
+static struct pt_regs tane_user_regs = { .cs = 3 };
+static struct pt_regs tane_kernel_regs;
+
+void (*tane_hotplug)(void);
+
+static void tane_handle_irq(unsigned int irq)
+{
+	switch (irq) {
+	case TANE_IRQ_TIMER:
+		tane_timer_interrupt();
+		break;
+	case TANE_IRQ_REQUEST:
+		tane_handle_requests();
+		break;
+	case TANE_IRQ_RESCHEDULE:
+		set_tsk_need_resched(current);
+		break;
+#ifdef CONFIG_SMP
+	case TANE_IRQ_CALL:
+		tane_smp_interrupt(irq);
+		break;
+#endif
+	case TANE_IRQ_HOTPLUG:
+		if (tane_hotplug)
+			tane_hotplug();
+		break;
+	default:
+		generic_handle_irq(irq);
+	}
+}
+
+static void tane_handle_pending(struct pt_regs *regs)
+{
+	struct tane_vcpu *vcpu = tane_vcpu();
+	struct pt_regs *old = set_irq_regs(regs);
+	unsigned long pending;
+	unsigned int irq;
+
+	irq_enter();
+	while ((pending = READ_ONCE(vcpu->pending))) {
+		/* Always locked: the host sets bits from its other threads. */
+		asm volatile("lock andq %1, %0" : "+m" (vcpu->pending)
+			     : "r" (~pending) : "memory");
+		for_each_set_bit(irq, &pending, 64)
+			tane_handle_irq(irq);
+	}
+	irq_exit();
+	set_irq_regs(old);
+}
+
+/* With the flag just set. */
+void tane_irq_poll(void)
+{
+	struct pt_regs *regs = tane_vcpu_get(in_user) ? &tane_user_regs :
+							&tane_kernel_regs;
+
+	do {
+		tane_vcpu_set(irq_enabled, ARCH_IRQ_DISABLED);
+		barrier();
+		trace_hardirqs_off();
+		tane_handle_pending(regs);
+		trace_hardirqs_on();
+		barrier();
+		tane_vcpu_set(irq_enabled, ARCH_IRQ_ENABLED);
+	} while (tane_vcpu_get(pending));
+}
+EXPORT_SYMBOL(tane_irq_poll);
+
+/* An injected interrupt. The handler of the host has seen the flag set. */
+void tane_interrupt(struct pt_regs *regs)
+{
+	if (tane_vcpu_get(irq_enabled) && tane_vcpu_get(pending))
+		tane_irq_poll();
+}
+
+void __init init_IRQ(void)
+{
+	unsigned int irq;
+
+	for (irq = TANE_IRQ_DEVICE(0); irq < NR_IRQS; irq++)
+		irq_set_chip_and_handler(irq, &dummy_irq_chip,
+					 handle_simple_irq);
+}

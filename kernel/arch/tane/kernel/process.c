@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Tasks are coroutines: a kernel stack each, and who calls decides who runs. */
+#include <linux/cpu.h>
+#include <linux/ptrace.h>
+#include <linux/reboot.h>
+#include <linux/sched.h>
+#include <linux/sched/debug.h>
+#include <linux/sched/task.h>
+#include <linux/sched/task_stack.h>
+#include <asm/machine.h>
+#include <asm/switch_to.h>
+
+/* What PARK in gate.S pushes. */
+struct tane_frame {
+	unsigned long pad;
+	unsigned long r15, r14, r13, r12, rbx, rbp;
+	unsigned long ret;
+};
+
+struct task_struct *__switch_to(struct task_struct *prev,
+				struct task_struct *next)
+{
+	tane_vcpu_set(switches, tane_vcpu_get(switches) + 1);
+	tane_vcpu_set(current_task, (u64)next);
+	return tane_switch_stacks(&prev->thread.sp, next->thread.sp, prev);
+}
+
+int copy_thread(struct task_struct *p, const struct kernel_clone_args *args)
+{
+	struct tane_frame *frame;
+	unsigned long top = (unsigned long)task_pt_regs(p) & ~15UL;
+
+	/* Only a thread of the host can be a user thread. */
+	if (!args->fn && !current->thread.new_slot)
+		return -ENOSYS;
+
+	memset(&p->thread, 0, sizeof(p->thread));
+	p->thread.slot = args->fn ? NULL : current->thread.new_slot;
+	if (p->thread.slot)
+		p->thread.slot->task = (u64)p;
+
+	frame = (struct tane_frame *)top - 1;
+	memset(frame, 0, sizeof(*frame));
+	frame->rbx = (unsigned long)args->fn;
+	frame->r12 = (unsigned long)args->fn_arg;
+	frame->ret = (unsigned long)tane_ret_from_fork;
+	p->thread.sp = (unsigned long)frame;
+	return 0;
+}
+
+/* A host thread's registers are not here, so a tracer can only wait. */
+long arch_ptrace(struct task_struct *child, long request, unsigned long addr,
+		 unsigned long data)
+{
+	return ptrace_request(child, request, addr, data);
+}
+
+void ptrace_disable(struct task_struct *child)
+{
+}
+
+void flush_thread(void)
+{
+}
+
+unsigned long __get_wchan(struct task_struct *task)
+{
+	return 0;
+}
+
+/* Nothing to run: the host thread goes home, this frame stays. */
+void arch_cpu_idle(void)
+{
+	if (!tane_vcpu_get(pending))
+		tane_leave(TANE_EXIT_IDLE);
+}
+
+void machine_halt(void)
+{
+	tane_dead(0, "halted");
+}
+
+void machine_power_off(void)
+{
+	tane_dead(0, "powered off");
+}
+
+void machine_restart(char *command)
+{
+	tane_dead(0, "restarted");
+}
+
+void (*pm_power_off)(void);

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Several virtual CPUs. One comes to life when its service thread enters it for
+ * the first time; an IPI is a pending bit, and a kick when nobody is inside.
+ */
+#include <linux/cpu.h>
+#include <linux/sched/hotplug.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/task_stack.h>
+#include <linux/smp.h>
+#include <asm/machine.h>
+#include <asm/setup.h>
+
+static void tane_send_ipi(unsigned int cpu, unsigned int irq)
+{
+	struct tane_vcpu *vcpu = tane_boot->vcpus + cpu;
+
+	set_bit(irq, (unsigned long *)&vcpu->pending);
+	smp_mb();	/* pending before lock; the host unlocks, then looks */
+	if (!READ_ONCE(vcpu->lock))
+		tane_kick(cpu);
+}
+
+void arch_smp_send_reschedule(int cpu)
+{
+	tane_send_ipi(cpu, TANE_IRQ_RESCHEDULE);
+}
+
+void arch_send_call_function_single_ipi(int cpu)
+{
+	tane_send_ipi(cpu, TANE_IRQ_CALL);
+}
+
+void arch_send_call_function_ipi_mask(const struct cpumask *mask)
+{
+	unsigned int cpu;
+
+	for_each_cpu(cpu, mask)
+		tane_send_ipi(cpu, TANE_IRQ_CALL);
+}
+
+void tane_smp_interrupt(unsigned int irq)
+{
+	generic_smp_call_function_interrupt();
+}
+
+void __init tane_init_cpus(void)
+{
+	unsigned int cpu;
+
+	for (cpu = 0; cpu < min(tane_boot->nr_vcpus, nr_cpu_ids); cpu++) {
+		set_cpu_possible(cpu, true);
+		set_cpu_present(cpu, true);
+	}
+}
+
+void __init smp_prepare_boot_cpu(void)
+{
+	tane_vcpu_set(percpu_offset, per_cpu_offset(0));
+}
+
+void __init smp_prepare_cpus(unsigned int max_cpus)
+{
+}
+
+void __init smp_cpus_done(unsigned int max_cpus)
+{
+}
+
+static void tane_start_secondary(void)
+{
+	unsigned int cpu = smp_processor_id();
+
+	mmgrab(&init_mm);
+	current->active_mm = &init_mm;
+	cpumask_set_cpu(cpu, mm_cpumask(&init_mm));
+	tane_setup_timer();
+	notify_cpu_starting(cpu);
+	set_cpu_online(cpu, true);
+	local_irq_enable();
+	cpu_startup_entry(CPUHP_AP_ONLINE_IDLE);
+}
+
+int __cpu_up(unsigned int cpu, struct task_struct *idle)
+{
+	struct tane_vcpu *vcpu = tane_boot->vcpus + cpu;
+	/* What tane_gate_enter() resumes: UNPARK's frame and where to. */
+	unsigned long *frame =
+		(unsigned long *)((unsigned long)task_pt_regs(idle) & ~15UL) - 9;
+
+	memset(frame, 0, 9 * sizeof(*frame));
+	frame[7] = (unsigned long)tane_start_secondary;
+	vcpu->kernel_sp = (u64)frame;
+	vcpu->current_task = (u64)idle;
+	vcpu->percpu_offset = per_cpu_offset(cpu);
+	vcpu->irq_enabled = ARCH_IRQ_DISABLED;
+	/* The service thread enters what was written before. */
+	smp_store_release(&vcpu->online, 1);
+	tane_send_ipi(cpu, TANE_IRQ_RESCHEDULE);
+
+	while (!cpu_online(cpu))
+		cpu_relax();
+	return 0;
+}
+
+void smp_send_stop(void)
+{
+	/* The kernel ends as a whole: nobody enters any CPU again. */
+}
+
+int setup_profiling_timer(unsigned int multiplier)
+{
+	return -EINVAL;
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The host's mappings are the TLB: showing a page table entry is an mmap() of
+ * its frame in a reserved window, a flush takes the mapping away, and a missing
+ * one is a fault that shows it again. The host allows some 65,530 mappings, so
+ * neighbouring frames are shown by one call.
+ */
+#include <linux/mm.h>
+#include <linux/sched/mm.h>
+#include <linux/vmalloc.h>
+#include <asm/machine.h>
+#include <asm/pgtable.h>
+#include <asm/tlbflush.h>
+#include "mm.h"
+
+/* The lowest directory entry for an address, NULL when a level is missing. */
+static pmd_t *tane_find_pmd(struct mm_struct *mm, unsigned long address)
+{
+	pgd_t *pgd = pgd_offset(mm, address);
+	p4d_t *p4d = p4d_offset(pgd, address);
+	pud_t *pud;
+	pmd_t *pmd;
+
+	if (p4d_none(*p4d))
+		return NULL;
+	pud = pud_offset(p4d, address);
+	if (pud_none(*pud))
+		return NULL;
+	pmd = pmd_offset(pud, address);
+	return pmd_none(*pmd) ? NULL : pmd;
+}
+
+static pte_t *tane_find_pte(struct mm_struct *mm, unsigned long address)
+{
+	pmd_t *pmd = tane_find_pmd(mm, address);
+
+	return pmd ? pte_offset_kernel(pmd, address) : NULL;
+}
+
+/* A run of pages that one host mmap() can show. */
+struct tane_run {
+	unsigned long va;
+	unsigned long pa;
+	unsigned long len;
+	u32 prot;
+};
+
+static void tane_show(struct tane_run *run)
+{
+	int error;
+
+	if (!run->len)
+		return;
+	error = tane_host(map, run->va, run->pa, run->len, run->prot);
+	if (error)
+		panic("tane: the host cannot map %lx bytes at %lx: error %d",
+		      run->len, run->va, error);
+	run->len = 0;
+}
+
+static void tane_add(struct tane_run *run, unsigned long va, pte_t pte, u32 prot)
+{
+	unsigned long pa = pte_pfn(pte) << PAGE_SHIFT;
+
+	if (run->len && (run->va + run->len != va ||
+			 run->pa + run->len != pa || run->prot != prot))
+		tane_show(run);
+	if (!run->len) {
+		run->va = va;
+		run->pa = pa;
+		run->prot = prot;
+	}
+	run->len += PAGE_SIZE;
+}
+
+static u32 tane_kernel_prot(pte_t pte)
+{
+	return pte_write(pte) ? TANE_PROT_READ | TANE_PROT_WRITE :
+				TANE_PROT_READ;
+}
+
+/* A write to a clean page must fault, so that Linux learns of it. */
+static u32 tane_user_prot(pte_t pte)
+{
+	u32 prot = TANE_PROT_READ;
+
+	if (pte_write(pte) && pte_dirty(pte))
+		prot |= TANE_PROT_WRITE;
+	if (pte_val(pte) & _PAGE_EXEC)
+		prot |= TANE_PROT_EXEC;
+	return prot;
+}
+
+static void tane_hide(unsigned long start, unsigned long end)
+{
+	if (start < end)
+		tane_host(unmap, start, end - start, 0, 0);
+}
+
+/* Show what the kernel's page tables say of a range. */
+void tane_map_vmalloc(unsigned long start, unsigned long end)
+{
+	struct tane_run run = { };
+	unsigned long va;
+
+	for (va = start & PAGE_MASK; va < end; va += PAGE_SIZE) {
+		pte_t *ptep = tane_find_pte(&init_mm, va);
+
+		if (ptep && pte_present(*ptep))
+			tane_add(&run, va, *ptep, tane_kernel_prot(*ptep));
+	}
+	tane_show(&run);
+}
+
+void tane_unmap_vmalloc(unsigned long start, unsigned long end)
+{
+	tane_hide(start & PAGE_MASK, PAGE_ALIGN(end));
+}
+
+/* A fault in the vmalloc window. True if there is a page now. */
+bool tane_fault_vmalloc(unsigned long address)
+{
+	pte_t *ptep = tane_find_pte(&init_mm, address);
+
+	if (!ptep || !pte_present(*ptep))
+		return false;
+	tane_map_vmalloc(address & PAGE_MASK, (address & PAGE_MASK) + PAGE_SIZE);
+	return true;
+}
+
+/*
+ * Purging vmalloc flushes the union of what was freed, live areas between
+ * included: only what has no entry any more goes.
+ */
+void flush_tlb_kernel_range(unsigned long start, unsigned long end)
+{
+	unsigned long va, hole = 0;
+
+	start = max_t(unsigned long, start & PAGE_MASK, VMALLOC_START);
+	end = min_t(unsigned long, PAGE_ALIGN(end), VMALLOC_END);
+	for (va = start; va < end; va += PAGE_SIZE) {
+		pte_t *ptep = tane_find_pte(&init_mm, va);
+		bool none = !ptep || pte_none(*ptep);
+
+		if (none && !hole)
+			hole = va;
+		if (!none && hole) {
+			tane_hide(hole, va);
+			hole = 0;
+		}
+	}
+	if (hole)
+		tane_hide(hole, end);
+}
+
+/* User mappings: only one mm is shown, and only in the user window. */
+static void tane_hide_user(struct mm_struct *mm, unsigned long start,
+			   unsigned long end)
+{
+	if (!mm->context.shown)
+		return;
+	tane_hide(max_t(unsigned long, start, tane_boot->user_start),
+		  min_t(unsigned long, end, tane_boot->user_end));
+}
+
+/*
+ * A TLB miss: the page is there and the access allowed, but nothing is shown.
+ * Linux sees no reason to call update_mmu_cache() then. With mmap_lock held;
+ * the entry stays locked until it is shown, or a flush could come between.
+ */
+bool tane_show_user(struct mm_struct *mm, unsigned long address, bool write)
+{
+	pmd_t *pmd = tane_find_pmd(mm, address);
+	struct tane_run run = { };
+	bool shown = false;
+	spinlock_t *lock;	/* of the page table */
+	pte_t *ptep, pte;
+
+	if (!pmd)
+		return false;
+	ptep = pte_offset_map_lock(mm, pmd, address, &lock);
+	if (!ptep)
+		return false;
+	pte = READ_ONCE(*ptep);
+	if ((pte_val(pte) & _PAGE_PRESENT) && pte_young(pte) &&
+	    (!write || (pte_write(pte) && pte_dirty(pte)))) {
+		tane_add(&run, address & PAGE_MASK, pte, tane_user_prot(pte));
+		tane_show(&run);
+		shown = true;
+	}
+	pte_unmap_unlock(ptep, lock);
+	return shown;
+}
+
+void update_mmu_cache_range(struct vm_fault *vmf, struct vm_area_struct *vma,
+			    unsigned long address, pte_t *ptep, unsigned int nr)
+{
+	struct tane_run run = { };
+
+	if (!vma->vm_mm->context.shown)
+		return;
+	for (; nr; nr--, ptep++, address += PAGE_SIZE) {
+		pte_t pte = READ_ONCE(*ptep);
+
+		if (address < tane_boot->user_start ||
+		    address >= tane_boot->user_end)
+			continue;
+		if ((pte_val(pte) & _PAGE_PRESENT) && pte_young(pte))
+			tane_add(&run, address & PAGE_MASK, pte,
+				 tane_user_prot(pte));
+	}
+	tane_show(&run);
+}
+
+void flush_tlb_range(struct vm_area_struct *vma, unsigned long start,
+		     unsigned long end)
+{
+	tane_hide_user(vma->vm_mm, start, end);
+}
+
+void flush_tlb_page(struct vm_area_struct *vma, unsigned long address)
+{
+	address &= PAGE_MASK;
+	tane_hide_user(vma->vm_mm, address, address + PAGE_SIZE);
+}
+
+/* One call for the whole window, whatever is in it. */
+void flush_tlb_mm(struct mm_struct *mm)
+{
+	if (mm->context.shown)
+		tane_hide_user(mm, tane_boot->user_start, tane_boot->user_end);
+}
+
+void flush_tlb_all(void)
+{
+	flush_tlb_kernel_range(VMALLOC_START, VMALLOC_END);
+}

@@ -1,0 +1,124 @@
+//! What a kernel is booted with.
+
+use crate::error::{Error, Result};
+use crate::image::default_image;
+use crate::kernel::Kernel;
+use std::path::PathBuf;
+
+type Sink = Box<dyn Fn(&str) + Send + Sync>;
+
+/// Settings of a kernel to be booted.
+///
+/// ```no_run
+/// let kernel = tane::Kernel::builder()
+///     .memory(512 << 20)
+///     .log(|text| eprint!("{text}"))
+///     .boot()?;
+/// # Ok::<(), tane::Error>(())
+/// ```
+#[derive(Default)]
+pub struct Builder {
+    image: Option<PathBuf>,
+    memory: Option<u64>,
+    cpus: Option<u32>,
+    cmdline: String,
+    nokaslr: bool,
+    log: Option<Sink>,
+}
+
+impl Builder {
+    /// The defaults: the image of [`default_image`], 256 MiB, one CPU.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The kernel image to load.
+    pub fn image(mut self, path: impl Into<PathBuf>) -> Self {
+        self.image = Some(path.into());
+        self
+    }
+
+    /// The kernel's memory in bytes, at least some 32 MiB; 256 MiB if not said.
+    /// Only what the kernel touches is taken from the host.
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = Some(bytes);
+        self
+    }
+
+    /// Virtual CPUs, 1 if not said. More than one takes an image built for it.
+    pub fn cpus(mut self, count: u32) -> Self {
+        self.cpus = Some(count);
+        self
+    }
+
+    /// Words for the kernel command line; may be called several times. See
+    /// Linux's Documentation/admin-guide/kernel-parameters.rst.
+    pub fn cmdline(mut self, words: &str) -> Self {
+        if !self.cmdline.is_empty() {
+            self.cmdline.push(' ');
+        }
+        self.cmdline.push_str(words);
+        self
+    }
+
+    /// Load the image at the same address each time, for debugging.
+    pub fn nokaslr(mut self) -> Self {
+        self.nokaslr = true;
+        self
+    }
+
+    /// Gets the kernel's log, piece by piece, as it is written. It is called
+    /// from within the kernel, on any thread: it must be quick and must not
+    /// call the kernel. [`Kernel::dmesg`] has the log in any case.
+    pub fn log(mut self, sink: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.log = Some(Box::new(sink));
+        self
+    }
+
+    /// Load the image and boot it; some milliseconds.
+    ///
+    /// Errors: ENOENT no image; ENOEXEC the file is not an image this library
+    /// can load; EINVAL settings it cannot meet; ENOMEM no memory; EIO it died.
+    pub fn boot(self) -> Result<Kernel> {
+        let path = match self.image {
+            Some(path) => path,
+            None => default_image()?,
+        };
+        let image = tane_host::Image::open(&path)
+            .map_err(|error| Error::from_source(image_errno(&error), "boot", error))?;
+        let mut host = tane_host::Builder {
+            cmdline: self.cmdline,
+            log: self.log,
+            ..Default::default()
+        };
+        host.ram = self.memory.unwrap_or(host.ram);
+        host.cpus = self.cpus.unwrap_or(host.cpus);
+        if self.nokaslr {
+            host.cmdline.push_str(" nokaslr");
+        }
+        let machine = host
+            .boot(&image)
+            .map_err(|error| Error::from_source(boot_errno(&error), "boot", error))?;
+        Kernel::start(machine)
+    }
+}
+
+fn image_errno(error: &tane_host::ImageError) -> i32 {
+    use tane_host::ImageError::*;
+    match error {
+        Io(_, error) => error.raw_os_error().unwrap_or(libc::EIO),
+        _ => libc::ENOEXEC,
+    }
+}
+
+fn boot_errno(error: &tane_host::BootError) -> i32 {
+    use tane_host::BootError::*;
+    match error {
+        Image(error) => image_errno(error),
+        Memory(error) => error.raw_os_error().unwrap_or(libc::ENOMEM),
+        Thread(error) => error.raw_os_error().unwrap_or(libc::EAGAIN),
+        TooManyKernels => libc::EAGAIN,
+        Options(_) => libc::EINVAL,
+        _ => libc::EIO,
+    }
+}

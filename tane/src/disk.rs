@@ -1,0 +1,255 @@
+//! Disks: what backs one, and where the kernel shows it.
+
+use crate::error::{errno_or_guess, Error, Result};
+use crate::kernel::Kernel;
+use crate::machine::Machine;
+use crate::partition::{number, number_or_0, Partition, SECTOR};
+use crate::probe::{self, FileSystem};
+use crate::table::Table;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tane_devices::{AttachError, Attached, Block, BlockOptions};
+use tane_images::{Access, Backend, Overlay, Raw};
+
+/// How an image becomes a disk.
+#[derive(Clone, Debug, Default)]
+pub struct DiskOptions {
+    read_only: bool,
+    snapshot: bool,
+    direct: bool,
+    serial: String,
+}
+
+impl DiskOptions {
+    /// Writable, through the host's page cache, no serial number.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Open the image for reading only, and refuse writes.
+    pub fn read_only(&mut self, yes: bool) -> &mut Self {
+        self.read_only = yes;
+        self
+    }
+
+    /// Open the image for reading only, and keep what is written in memory
+    /// until the disk is removed: for a journal replay, or to try something.
+    pub fn snapshot(&mut self, yes: bool) -> &mut Self {
+        self.snapshot = yes;
+        self
+    }
+
+    /// Go past the host's page cache; O_DIRECT in open(2).
+    pub fn direct(&mut self, yes: bool) -> &mut Self {
+        self.direct = yes;
+        self
+    }
+
+    /// A serial number of up to 20 bytes, shown in /sys/block/*/serial.
+    pub fn serial(&mut self, serial: impl Into<String>) -> &mut Self {
+        self.serial = serial.into();
+        self
+    }
+}
+
+/// A disk that a kernel has.
+///
+/// Cheap to clone. When the last handle is dropped, and the last
+/// [`Mount`](crate::Mount) of it, the kernel loses the disk; what its caches
+/// held has been written by then, but only
+/// [`Mount::unmount`](crate::Mount::unmount) reports errors of that.
+#[derive(Clone)]
+pub struct Disk {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    kernel: Kernel,
+    name: String,
+    sysfs: PathBuf,
+    /// Last: the disk goes after everything above.
+    attached: Attached,
+}
+
+impl Kernel {
+    /// Give the kernel a disk image: a file or block device of the host.
+    ///
+    /// Errors: what opening it says; ENOSPC no device slot is free.
+    pub fn open_disk(&self, path: impl AsRef<Path>, options: &DiskOptions) -> Result<Disk> {
+        let path = path.as_ref();
+        let access = Access {
+            write: !options.read_only && !options.snapshot,
+            direct: options.direct,
+        };
+        let raw = Raw::open(path, access)
+            .map_err(|error| Error::from_source(errno_or_guess(&error), "open", error))?;
+        self.add_disk(Arc::new(raw), options)
+            .map_err(|error| error.with_path(path))
+    }
+
+    /// Give the kernel a disk with any [`Backend`]. The disk and its partitions
+    /// are there when this returns.
+    pub fn add_disk(&self, backend: Arc<dyn Backend>, options: &DiskOptions) -> Result<Disk> {
+        let Machine::Tane(machine) = self.machine() else {
+            return Err(Error::new(libc::ENOTSUP, "add a disk")
+                .with_text("the host's kernel has disks of its own"));
+        };
+        let backend: Arc<dyn Backend> = match options.snapshot {
+            true => Arc::new(Overlay::new(backend)),
+            false => backend,
+        };
+        let block = BlockOptions {
+            serial: options.serial.clone(),
+            read_only: options.read_only && !options.snapshot,
+            ..Default::default()
+        };
+        let attached = Attached::new(machine, Block::new(backend, block)).map_err(|error| {
+            let errno = match error {
+                AttachError::Full => libc::ENOSPC,
+                AttachError::Refused(errno) => errno,
+                AttachError::Dead => libc::ESHUTDOWN,
+            };
+            Error::from_source(errno, "add a disk", error)
+        })?;
+        let (sysfs, name) = self.find_disk(attached.slot())?;
+        let inner = Arc::new(Inner {
+            kernel: self.clone(),
+            name,
+            sysfs,
+            attached,
+        });
+        self.remember_disk(&inner);
+        Ok(Disk { inner })
+    }
+
+    /// Which file system is on a device inside the kernel, such as
+    /// "/dev/vda1"; None if nothing known.
+    pub fn probe(&self, device: impl AsRef<Path>) -> Result<Option<FileSystem>> {
+        probe::probe(self, device.as_ref())
+    }
+
+    /// tane-virtio.SLOT/virtioN/block/vdX: its directory and last name.
+    fn find_disk(&self, slot: usize) -> Result<(PathBuf, String)> {
+        let base = PathBuf::from(format!("/devices/platform/tane-virtio.{slot}"));
+        let lost = |text: &str| Error::new(libc::ENODEV, "find the new disk").with_text(text);
+        let sysfs = self.tree("/sys")?;
+        let virtio = sysfs
+            .read_dir(&base)?
+            .flatten()
+            .find(|entry| entry.file_name().as_encoded_bytes().starts_with(b"virtio"))
+            .ok_or_else(|| lost("its slot has no device"))?;
+        let block = base.join(virtio.file_name()).join("block");
+        let disk = sysfs
+            .read_dir(&block)?
+            .next()
+            .ok_or_else(|| lost("its device has no disk"))??;
+        let name = disk.into_file_name().to_string_lossy().into_owned();
+        Ok((block.join(&name), name))
+    }
+}
+
+impl Inner {
+    /// Whether a device node inside the kernel is this disk or a part of it.
+    pub(crate) fn has_device(&self, device: &Path) -> bool {
+        let name = device.strip_prefix("/dev").ok().and_then(Path::to_str);
+        name.and_then(|name| name.strip_prefix(&self.name))
+            .is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()))
+    }
+}
+
+impl Disk {
+    /// The kernel's name for it, such as "vda".
+    pub fn device_name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Its device node inside the kernel, such as /dev/vda.
+    pub fn device(&self) -> PathBuf {
+        Path::new("/dev").join(&self.inner.name)
+    }
+
+    /// Its slot, as in /sys/devices/platform/tane-virtio.SLOT.
+    pub fn slot(&self) -> usize {
+        self.inner.attached.slot()
+    }
+
+    /// The directory below /sys that describes it.
+    pub fn sysfs_path(&self) -> PathBuf {
+        Path::new("/sys").join(
+            self.inner
+                .sysfs
+                .strip_prefix("/")
+                .unwrap_or(&self.inner.sysfs),
+        )
+    }
+
+    /// In bytes, as the kernel has it.
+    pub fn size(&self) -> Result<u64> {
+        let sysfs = self.inner.kernel.tree("/sys")?;
+        let sectors = number_or_0(&sysfs, &self.inner.sysfs.join("size"))?;
+        Ok(sectors.saturating_mul(SECTOR))
+    }
+
+    /// Whether the kernel may not write to it.
+    pub fn read_only(&self) -> Result<bool> {
+        let sysfs = self.inner.kernel.tree("/sys")?;
+        Ok(number_or_0(&sysfs, &self.inner.sysfs.join("ro"))? != 0)
+    }
+
+    /// The partitions the kernel found, by number; none if there is no table.
+    pub fn partitions(&self) -> Result<Vec<Partition>> {
+        let sysfs = self.inner.kernel.tree("/sys")?;
+        let block_size = self.inner.sysfs.join("queue/logical_block_size");
+        let block_size = number(&sysfs, &block_size)?.unwrap_or(SECTOR);
+        // The kernel found the partitions; a table we cannot read names none.
+        let table = Table::read(&self.inner.kernel, &self.device(), block_size);
+        let table = table.unwrap_or_default();
+        let mut partitions = Vec::new();
+        for entry in sysfs.read_dir(&self.inner.sysfs)? {
+            let name = entry?.into_file_name();
+            let Some(name) = name.to_str() else { continue };
+            if !name.starts_with(&self.inner.name) {
+                continue;
+            }
+            let dir = self.inner.sysfs.join(name);
+            partitions.extend(Partition::from_sysfs(&sysfs, &dir, name, &table)?);
+        }
+        partitions.sort_by_key(|partition| partition.number);
+        Ok(partitions)
+    }
+
+    /// Which file system is on the whole disk; None if nothing known, as for a
+    /// disk with partitions.
+    pub fn probe(&self) -> Result<Option<FileSystem>> {
+        self.inner.kernel.probe(self.device())
+    }
+
+    /// What holds its bytes.
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        self.inner.attached.block().backend()
+    }
+
+    /// The backend's size has changed: tell the kernel.
+    pub fn resized(&self) {
+        self.inner.attached.resized();
+    }
+
+    /// Take the disk away from the kernel now. EBUSY if a mount or another
+    /// handle still uses it; it then goes with the last of those.
+    pub fn remove(self) -> Result<()> {
+        let device = self.device();
+        match Arc::try_unwrap(self.inner) {
+            Ok(inner) => {
+                drop(inner);
+                Ok(())
+            }
+            Err(_) => Err(Error::new(libc::EBUSY, "remove").with_path(&device)),
+        }
+    }
+}
+
+impl std::fmt::Debug for Disk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Disk({} of {:?})", self.inner.name, self.inner.kernel)
+    }
+}

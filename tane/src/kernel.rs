@@ -1,0 +1,236 @@
+//! A running kernel.
+
+use crate::builder::Builder;
+use crate::disk::{Disk, Inner as DiskInner};
+use crate::error::{Error, Result};
+use crate::machine::Machine;
+use crate::path::with_cstr;
+use crate::tree::Tree;
+use std::fmt;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+/// The most descriptors a Linux process may have: /proc/sys/fs/nr_open.
+const NR_OPEN: u64 = 1 << 20;
+
+/// A Linux kernel that answers this process's calls.
+///
+/// Cheap to clone; may be used from any thread at once. Whatever it gives out
+/// (disks, mounts, files) keeps it alive; when the last of them is dropped the
+/// kernel is halted and its memory given back. Nothing is written to an image
+/// behind the program's back afterwards, and what was not synced by then is
+/// lost: call [`Mount::unmount`](crate::Mount::unmount) or one of the `sync`s.
+#[derive(Clone)]
+pub struct Kernel {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    machine: Machine,
+    /// Below it, mounts get their directories.
+    mount_base: PathBuf,
+    next_mount: AtomicU64,
+    /// So that a mount can hold on to the disk it is on.
+    disks: Mutex<Vec<Weak<DiskInner>>>,
+}
+
+impl Kernel {
+    /// Boot the default kernel image with default settings: see [`Builder`].
+    pub fn boot() -> Result<Kernel> {
+        Builder::new().boot()
+    }
+
+    /// Choose an image, memory and so on before booting.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// The Linux that runs this process, behind the same interface. It is there
+    /// for comparing, and for programs that want one code path for an image and
+    /// for the host's own files. Mounting and device nodes take the privileges
+    /// they always take; disks cannot be added.
+    pub fn host() -> Kernel {
+        let base = format!("tane-{}", std::process::id());
+        Self::with_machine(Machine::Host, std::env::temp_dir().join(base))
+    }
+
+    /// A kernel that was just booted: give it the file systems that everything
+    /// else here relies on, take its umask away so that modes are exact, and let
+    /// it have as many files open as Linux allows.
+    pub(crate) fn start(machine: tane_host::Kernel) -> Result<Kernel> {
+        let kernel = Self::with_machine(Machine::Tane(machine), PathBuf::from("/mnt"));
+        kernel.umask(0);
+        kernel
+            .limit_open_files(NR_OPEN)
+            .map_err(|errno| errno.during("raise the limit of open files"))?;
+        for (kind, at) in [
+            (c"proc", c"/proc"),
+            (c"sysfs", c"/sys"),
+            (c"devtmpfs", c"/dev"),
+        ] {
+            match kernel.mkdirat(libc::AT_FDCWD, at, 0o755) {
+                Ok(()) => {}
+                Err(errno) if errno.0 == libc::EEXIST => {}
+                Err(errno) => return Err(kernel.failed_start(errno.0, at.to_str())),
+            }
+            match kernel.mount_plain(kind, at) {
+                // The kernel itself may have mounted it.
+                Ok(()) => {}
+                Err(errno) if errno.0 == libc::EBUSY => {}
+                Err(errno) => return Err(kernel.failed_start(errno.0, at.to_str())),
+            }
+        }
+        Ok(kernel)
+    }
+
+    fn failed_start(
+        &self,
+        errno: i32,
+        what: std::result::Result<&str, std::str::Utf8Error>,
+    ) -> Error {
+        Error::new(errno, "mount").with_path(Path::new(what.unwrap_or_default()))
+    }
+
+    fn with_machine(machine: Machine, mount_base: PathBuf) -> Kernel {
+        Kernel {
+            inner: Arc::new(Inner {
+                machine,
+                mount_base,
+                next_mount: AtomicU64::new(0),
+                disks: Mutex::new(Vec::new()),
+            }),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.inner.machine
+    }
+
+    /// Whether both handles are of one kernel.
+    pub(crate) fn is_same(&self, other: &Kernel) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    pub(crate) fn remember_disk(&self, disk: &Arc<DiskInner>) {
+        let mut disks = self.inner.disks.lock().unwrap_or_else(|e| e.into_inner());
+        disks.retain(|disk| disk.strong_count() > 0);
+        disks.push(Arc::downgrade(disk));
+    }
+
+    /// The disk that a device node inside the kernel belongs to.
+    pub(crate) fn disk_of(&self, device: &Path) -> Option<Disk> {
+        let disks = self.inner.disks.lock().unwrap_or_else(|e| e.into_inner());
+        let mut alive = disks.iter().filter_map(Weak::upgrade);
+        let inner = alive.find(|disk| disk.has_device(device))?;
+        Some(Disk { inner })
+    }
+
+    /// A directory name that no mount of this kernel has had.
+    pub(crate) fn new_mount_point(&self) -> PathBuf {
+        let n = self.inner.next_mount.fetch_add(1, Ordering::Relaxed);
+        self.inner.mount_base.join(n.to_string())
+    }
+
+    /// Any Linux system call: x86-64 numbers and structures, pointers of this
+    /// process. Returns what Linux returns, -errno for an error, and -ESHUTDOWN
+    /// once the kernel was halted or has died. Blocks this thread when Linux
+    /// blocks. Descriptors in it are the kernel's, not this process's.
+    ///
+    /// # Safety
+    /// The call may read and write whatever its arguments point to, as its man
+    /// page in section 2 says. Pointers to nowhere are answered with -EFAULT.
+    #[inline]
+    pub unsafe fn syscall(&self, nr: i64, args: [u64; 6]) -> i64 {
+        self.inner.machine.syscall(nr, args)
+    }
+
+    /// [`Kernel::syscall`] with a negative result as an [`io::Error`], whose
+    /// `raw_os_error` is the errno.
+    ///
+    /// # Safety
+    /// As for [`Kernel::syscall`].
+    #[inline]
+    pub unsafe fn try_syscall(&self, nr: i64, args: [u64; 6]) -> io::Result<i64> {
+        match self.syscall(nr, args) {
+            errno @ -4095..=-1 => Err(io::Error::from_raw_os_error(-errno as i32)),
+            result => Ok(result),
+        }
+    }
+
+    /// The kernel's log so far; its newest megabyte. Empty for [`Kernel::host`].
+    pub fn dmesg(&self) -> String {
+        match &self.inner.machine {
+            Machine::Tane(kernel) => kernel.dmesg(),
+            Machine::Host => String::new(),
+        }
+    }
+
+    /// Whether calls still have an effect.
+    pub fn is_alive(&self) -> bool {
+        match &self.inner.machine {
+            Machine::Tane(kernel) => kernel.is_alive(),
+            Machine::Host => true,
+        }
+    }
+
+    /// Why the kernel ended: after a panic or fault, the text of its oops.
+    pub fn last_words(&self) -> String {
+        match &self.inner.machine {
+            Machine::Tane(kernel) => kernel.last_words(),
+            Machine::Host => String::from("the kernel is alive"),
+        }
+    }
+
+    /// End it now, without a sync, as a power cut would. Calls under way and
+    /// later ones are answered with ESHUTDOWN.
+    pub fn halt(&self) {
+        if let Machine::Tane(kernel) = &self.inner.machine {
+            kernel.halt();
+        }
+    }
+
+    /// The files below any directory inside the kernel, such as "/", "/proc" or
+    /// "/sys". No link and no ".." leads out of it.
+    pub fn tree(&self, path: impl AsRef<Path>) -> Result<Tree> {
+        let path = path.as_ref();
+        let flags = libc::O_PATH | libc::O_DIRECTORY;
+        let open = |path: &std::ffi::CStr| self.openat(libc::AT_FDCWD, path, flags, 0);
+        with_cstr(path.as_os_str().as_bytes(), open)
+            .map(Tree::new)
+            .map_err(|errno| errno.on("open", path))
+    }
+
+    /// The names of the file systems this kernel knows, in its own order: the
+    /// lines of /proc/filesystems. `needs_device` chooses those on disks, or
+    /// those without.
+    pub fn filesystems(&self, needs_device: bool) -> Result<Vec<String>> {
+        let list = self.tree("/proc")?.read_to_string("filesystems")?;
+        let names = list.lines().filter_map(|line| line.split_once('\t'));
+        Ok(names
+            .filter(|(nodev, _)| (*nodev == "nodev") != needs_device)
+            .map(|(_, name)| name.to_owned())
+            .collect())
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if matches!(self.machine, Machine::Host) {
+            // It is there if something was mounted.
+            let _ = std::fs::remove_dir(&self.mount_base);
+        }
+    }
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.inner.machine {
+            Machine::Tane(kernel) => write!(f, "Kernel({:#x})", kernel.layout().base),
+            Machine::Host => f.write_str("Kernel(host)"),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Linux as a library.
+//!
+//! A real Linux kernel runs inside this process, without privileges and without
+//! a virtual machine; a system call is a function call. This crate boots it,
+//! gives it disk images and offers the files on them the way [`std::fs`] offers
+//! the host's.
+//!
+//! ```no_run
+//! use tane::{DiskOptions, Kernel, MountOptions};
+//!
+//! let kernel = Kernel::boot()?;
+//! let disk = kernel.open_disk("disk.img", &DiskOptions::new())?;
+//! let mount = MountOptions::new().mount(&kernel, disk.device())?;
+//! mount.write("/etc/hostname", "example\n")?;
+//! for entry in mount.read_dir("/etc")? {
+//!     println!("{}", entry?.file_name().display());
+//! }
+//! mount.unmount()?;
+//! # Ok::<(), tane::Error>(())
+//! ```
+//!
+//! ```text
+//! Kernel ── Disk ── Partition        boots; has disks
+//!    └───── Mount ─ Tree             paths, confined to the mount
+//!                    ├── Dir         entries by name: the fast way
+//!                    └── File        read, write, seek, sync
+//! ```
+//!
+//! Rules that hold everywhere:
+//! - Sizes and offsets are in bytes. Names and paths are bytes, not text.
+//! - Everything may be used from several threads at once.
+//! - A handle keeps alive what it belongs to; dropping it closes it.
+//! - New files get exactly the mode that was asked for; there is no umask.
+//! - [`Error`] has the errno, the operation and the path. Once a kernel is gone
+//!   everything answers ESHUTDOWN, and [`Kernel::last_words`] says why.
+//! - Descriptors and paths given to [`Kernel::syscall`] are the kernel's own.
+
+mod builder;
+mod dir;
+mod disk;
+mod error;
+mod file;
+mod image;
+mod kernel;
+mod machine;
+mod metadata;
+mod mount;
+mod mount_options;
+mod open_options;
+mod partition;
+mod path;
+mod probe;
+mod read_dir;
+mod remove;
+mod statfs;
+mod sys;
+mod table;
+mod time;
+mod tree;
+mod xattr;
+
+pub use builder::Builder;
+pub use dir::Dir;
+pub use disk::{Disk, DiskOptions};
+pub use error::{errno_of, Error, Result};
+pub use file::File;
+pub use image::default_image;
+pub use kernel::Kernel;
+pub use metadata::{FileType, Metadata};
+pub use mount::Mount;
+pub use mount_options::MountOptions;
+pub use open_options::OpenOptions;
+pub use partition::Partition;
+pub use probe::FileSystem;
+pub use read_dir::{DirEntry, Entry, ReadDir};
+pub use statfs::StatFs;
+pub use time::{SetTime, SetTimes, Timestamp};
+pub use tree::Tree;
+
+/// What can back a disk: the trait, and implementations of it.
+pub use tane_images as images;

@@ -1,0 +1,120 @@
+//! A mounted file system.
+
+use crate::disk::Disk;
+use crate::error::{Errno, Error, Result};
+use crate::path::with_cstr;
+use crate::sys::Fd;
+use crate::tree::Tree;
+use std::ops::Deref;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// A mounted file system; made by [`MountOptions`](crate::MountOptions). It is
+/// the [`Tree`] of its files.
+///
+/// Call [`Mount::unmount`] when the image matters: only it says whether
+/// everything was written. Dropping a mount unmounts it as well, but has nobody
+/// to tell. Files and directories opened through it may live longer; the file
+/// system then stays until the last of them is closed.
+#[derive(Debug)]
+pub struct Mount {
+    /// None once unmounted, for Drop.
+    tree: Option<Tree>,
+    place: PathBuf,
+    fstype: String,
+    /// As it was when mounted.
+    read_only: bool,
+    /// Stays attached as long as it is mounted.
+    _disk: Option<Disk>,
+}
+
+impl Mount {
+    pub(crate) fn new(root: Fd, place: PathBuf, fstype: String, disk: Option<Disk>) -> Self {
+        let tree = Tree::new(root);
+        Mount {
+            _disk: disk,
+            read_only: is_read_only(&tree),
+            tree: Some(tree),
+            place,
+            fstype,
+        }
+    }
+
+    /// Where it is inside the kernel, for raw system calls.
+    pub fn mount_point(&self) -> &Path {
+        &self.place
+    }
+
+    /// The file system's type, as the kernel calls it.
+    pub fn fstype(&self) -> &str {
+        &self.fstype
+    }
+
+    /// Write everything back and unmount; syncfs(2) and umount(2).
+    ///
+    /// Errors: that of a write that failed since the mount (EIO, ENOSPC, …), and
+    /// EROFS if it became read-only since, as some do after an error; the file
+    /// system is unmounted even so. EBUSY if something in it is still
+    /// open; everything has been written then, and it goes away with the last
+    /// [`File`](crate::File), [`Dir`](crate::Dir) or listing.
+    pub fn unmount(mut self) -> Result<()> {
+        match self.tree.take() {
+            Some(tree) => self.close(tree),
+            None => Ok(()),
+        }
+    }
+
+    fn close(&self, tree: Tree) -> Result<()> {
+        let synced = if self.read_only {
+            Ok(())
+        } else if is_read_only(&tree) {
+            let error: Error = Errno(libc::EROFS).on("unmount", &self.place);
+            Err(error.with_text("it became read-only after it was mounted"))
+        } else {
+            tree.sync()
+        };
+        let kernel = tree.kernel().clone();
+        drop(tree);
+        let bytes = self.place.as_os_str().as_bytes();
+        let mut unmounted = with_cstr(bytes, |path| kernel.umount(path, 0));
+        if unmounted.is_err() {
+            let lazily = with_cstr(bytes, |path| kernel.umount(path, libc::MNT_DETACH));
+            unmounted = unmounted.and(lazily);
+        }
+        let rmdir =
+            |path: &std::ffi::CStr| kernel.unlinkat(libc::AT_FDCWD, path, libc::AT_REMOVEDIR);
+        let _ = with_cstr(bytes, rmdir);
+        synced?;
+        unmounted.map_err(|errno| {
+            let error: Error = errno.on("unmount", &self.place);
+            match errno.0 {
+                libc::EBUSY => error.with_text("files of it are still open"),
+                _ => error,
+            }
+        })
+    }
+}
+
+fn is_read_only(tree: &Tree) -> bool {
+    tree.statfs().is_ok_and(|statfs| statfs.read_only)
+}
+
+impl Deref for Mount {
+    type Target = Tree;
+
+    fn deref(&self) -> &Tree {
+        match &self.tree {
+            Some(tree) => tree,
+            None => unreachable!("only unmount() takes it, and that takes the mount"),
+        }
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if let Some(tree) = self.tree.take() {
+            // Best effort, as documented.
+            let _ = self.close(tree);
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Which file system is on a device, by the marks it leaves at fixed places.
+//!
+//! It reads, never trusts: everything here may come from a hostile image. It
+//! answers for what people choose by (type, label, UUID); whether the content
+//! is sound is for the file system to say when it is mounted.
+
+use crate::error::Result;
+use crate::kernel::Kernel;
+use crate::sys::SysResult;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Enough for every mark below; the farthest is btrfs's, behind 64 KiB.
+const HEAD: usize = 68 * 1024;
+
+/// A file system on a device, or something that holds others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileSystem {
+    /// The name Linux has for it when mounting. For what cannot be mounted,
+    /// blkid's: "swap", "crypto_LUKS", "LVM2_member", "linux_raid_member".
+    pub fstype: String,
+    /// Its name, if it has one. Bytes that are not UTF-8 are replaced.
+    pub label: Option<String>,
+    /// Its identity, written as blkid(8) writes it.
+    pub uuid: Option<String>,
+}
+
+/// Where a type's marks are. Places are in bytes from the start.
+struct Kind {
+    fstype: &'static str,
+    magic: &'static [(usize, &'static [u8])],
+    label: Label,
+    uuid: Uuid,
+}
+
+enum Label {
+    None,
+    /// Place and length; ends at a NUL or with padding.
+    Bytes(usize, usize),
+    Utf16(usize, usize),
+}
+
+enum Uuid {
+    None,
+    /// 16 bytes.
+    Full(usize),
+    /// 32 bits, as FAT writes it: ABCD-EF01.
+    Short(usize),
+    /// 64 bits, in hexadecimal.
+    Serial(usize),
+    /// Text of this length.
+    Text(usize, usize),
+}
+
+const fn kind(
+    fstype: &'static str,
+    magic: &'static [(usize, &'static [u8])],
+    label: Label,
+    uuid: Uuid,
+) -> Kind {
+    Kind {
+        fstype,
+        magic,
+        label,
+        uuid,
+    }
+}
+
+/// In order: strong marks first, since weak ones occur by chance in others.
+static KINDS: &[Kind] = &[
+    kind(
+        "crypto_LUKS",
+        &[(0, b"LUKS\xba\xbe\0\x02")],
+        Label::Bytes(24, 48),
+        Uuid::Text(168, 40),
+    ),
+    kind(
+        "crypto_LUKS",
+        &[(0, b"LUKS\xba\xbe\0\x01")],
+        Label::None,
+        Uuid::Text(168, 40),
+    ),
+    kind(
+        "LVM2_member",
+        &[(512, b"LABELONE"), (536, b"LVM2 001")],
+        Label::None,
+        Uuid::None,
+    ),
+    kind(
+        "linux_raid_member",
+        &[(4096, b"\xfc\x4e\x2b\xa9")],
+        Label::Bytes(4128, 32),
+        Uuid::Full(4112),
+    ),
+    kind(
+        "xfs",
+        &[(0, b"XFSB")],
+        Label::Bytes(108, 12),
+        Uuid::Full(32),
+    ),
+    kind(
+        "btrfs",
+        &[(0x10040, b"_BHRfS_M")],
+        Label::Bytes(0x1012b, 256),
+        Uuid::Full(0x10020),
+    ),
+    kind("squashfs", &[(0, b"hsqs")], Label::None, Uuid::None),
+    kind(
+        "erofs",
+        &[(1024, b"\xe2\xe1\xf5\xe0")],
+        Label::Bytes(1088, 16),
+        Uuid::Full(1072),
+    ),
+    kind(
+        "f2fs",
+        &[(1024, b"\x10\x20\xf5\xf2")],
+        Label::Utf16(1148, 512),
+        Uuid::Full(1132),
+    ),
+    kind(
+        "ext4",
+        &[(0x438, b"\x53\xef")],
+        Label::Bytes(0x478, 16),
+        Uuid::Full(0x468),
+    ),
+    kind(
+        "swap",
+        &[(4086, b"SWAPSPACE2")],
+        Label::Bytes(1052, 16),
+        Uuid::Full(1036),
+    ),
+    kind(
+        "ntfs3",
+        &[(3, b"NTFS    ")],
+        Label::None,
+        Uuid::Serial(0x48),
+    ),
+    kind("exfat", &[(3, b"EXFAT   ")], Label::None, Uuid::Short(100)),
+    kind(
+        "vfat",
+        &[(82, b"FAT32   "), (510, b"\x55\xaa")],
+        Label::Bytes(71, 11),
+        Uuid::Short(67),
+    ),
+    kind(
+        "vfat",
+        &[(54, b"FAT16   "), (510, b"\x55\xaa")],
+        Label::Bytes(43, 11),
+        Uuid::Short(39),
+    ),
+    kind(
+        "vfat",
+        &[(54, b"FAT12   "), (510, b"\x55\xaa")],
+        Label::Bytes(43, 11),
+        Uuid::Short(39),
+    ),
+    kind(
+        "iso9660",
+        &[(0x8001, b"CD001")],
+        Label::Bytes(0x8028, 32),
+        Uuid::None,
+    ),
+    kind("udf", &[(0x8001, b"BEA01")], Label::None, Uuid::None),
+    kind("hfsplus", &[(1024, b"H+\0\x04")], Label::None, Uuid::None),
+    kind("hfsplus", &[(1024, b"HX\0\x05")], Label::None, Uuid::None),
+    kind(
+        "cramfs",
+        &[(0, b"\x45\x3d\xcd\x28")],
+        Label::Bytes(48, 16),
+        Uuid::None,
+    ),
+    kind(
+        "romfs",
+        &[(0, b"-rom1fs-")],
+        Label::Bytes(16, 16),
+        Uuid::None,
+    ),
+];
+
+/// Look at a device inside the kernel, such as /dev/vda1. None if nothing known
+/// is on it.
+pub(crate) fn probe(kernel: &Kernel, device: &Path) -> Result<Option<FileSystem>> {
+    let head = read_head(kernel, device).map_err(|errno| errno.on("read", device))?;
+    Ok(recognise(&head))
+}
+
+fn read_head(kernel: &Kernel, device: &Path) -> SysResult<Vec<u8>> {
+    let open = |path: &std::ffi::CStr| kernel.openat(libc::AT_FDCWD, path, libc::O_RDONLY, 0);
+    let fd = crate::path::with_cstr(device.as_os_str().as_bytes(), open)?;
+    let mut head = vec![0; HEAD];
+    let mut len = 0;
+    while len < HEAD {
+        match kernel.pread(fd.raw, &mut head[len..], len as u64)? {
+            0 => break,
+            n => len += n,
+        }
+    }
+    head.truncate(len);
+    Ok(head)
+}
+
+fn recognise(head: &[u8]) -> Option<FileSystem> {
+    let has = |(at, mark): &(usize, &[u8])| head.get(*at..).is_some_and(|t| t.starts_with(mark));
+    let kind = KINDS.iter().find(|kind| kind.magic.iter().all(has))?;
+    let fstype = match kind.fstype {
+        "ext4" => ext(head),
+        fstype => fstype,
+    };
+    Some(FileSystem {
+        fstype: fstype.to_owned(),
+        label: label(head, &kind.label),
+        uuid: uuid(head, &kind.uuid),
+    })
+}
+
+/// Which of the three: by journal and features, as blkid(8) decides.
+fn ext(head: &[u8]) -> &'static str {
+    let word = |at: usize| match head.get(at..at + 4) {
+        Some(&[a, b, c, d]) => u32::from_le_bytes([a, b, c, d]),
+        _ => u32::MAX,
+    };
+    let has_journal = word(0x45c) & 0x4 != 0;
+    // filetype, needs recovery, meta_bg; sparse_super, large_file, btree_dir.
+    let is_old = word(0x460) & !0x16 == 0 && word(0x464) & !0x7 == 0;
+    match (is_old, has_journal) {
+        (true, true) => "ext3",
+        (true, false) => "ext2",
+        (false, _) => "ext4",
+    }
+}
+
+fn label(head: &[u8], place: &Label) -> Option<String> {
+    let text = match *place {
+        Label::None => return None,
+        Label::Bytes(at, len) => {
+            let bytes = head.get(at..at + len)?;
+            let end = bytes.iter().position(|&b| b == 0).unwrap_or(len);
+            String::from_utf8_lossy(&bytes[..end]).into_owned()
+        }
+        Label::Utf16(at, units) => {
+            let bytes = head.get(at..at + 2 * units)?;
+            let units = bytes
+                .chunks_exact(2)
+                .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
+                .take_while(|&unit| unit != 0);
+            char::decode_utf16(units)
+                .map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER))
+                .collect()
+        }
+    };
+    let text = text.trim_end();
+    (!text.is_empty() && text != "NO NAME").then(|| text.to_owned())
+}
+
+fn uuid(head: &[u8], place: &Uuid) -> Option<String> {
+    match *place {
+        Uuid::None => None,
+        Uuid::Full(at) => {
+            let bytes: [u8; 16] = head.get(at..at + 16)?.try_into().ok()?;
+            (bytes != [0; 16]).then(|| hyphenated(&bytes))
+        }
+        Uuid::Short(at) => {
+            let bytes = head.get(at..at + 4)?;
+            let n = u32::from_le_bytes(bytes.try_into().ok()?);
+            (n != 0).then(|| format!("{:04X}-{:04X}", n >> 16, n & 0xffff))
+        }
+        Uuid::Serial(at) => {
+            let bytes = head.get(at..at + 8)?;
+            let n = u64::from_le_bytes(bytes.try_into().ok()?);
+            (n != 0).then(|| format!("{n:016X}"))
+        }
+        Uuid::Text(at, len) => label(head, &Label::Bytes(at, len)),
+    }
+}
+
+pub(crate) fn hyphenated(bytes: &[u8; 16]) -> String {
+    let mut text = String::with_capacity(36);
+    for (i, byte) in bytes.iter().enumerate() {
+        if matches!(i, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_three_ext_are_told_apart() {
+        let mut head = vec![0; 4096];
+        head[0x438..0x43a].copy_from_slice(b"\x53\xef");
+        let fstype = |head: &[u8]| recognise(head).unwrap().fstype;
+        assert_eq!(fstype(&head), "ext2");
+        head[0x45c] = 4;
+        assert_eq!(fstype(&head), "ext3");
+        head[0x460] = 0x42;
+        assert_eq!(fstype(&head), "ext4");
+    }
+
+    #[test]
+    fn ext4_is_recognised_with_label_and_uuid() {
+        let mut head = vec![0; 4096];
+        head[0x438..0x43a].copy_from_slice(b"\x53\xef");
+        head[0x460] = 0x42;
+        head[0x478..0x47c].copy_from_slice(b"root");
+        head[0x468..0x478].copy_from_slice(&std::array::from_fn::<u8, 16, _>(|i| i as u8));
+        let found = recognise(&head).unwrap();
+        assert_eq!(found.fstype, "ext4");
+        assert_eq!(found.label.as_deref(), Some("root"));
+        let uuid = "00010203-0405-0607-0809-0a0b0c0d0e0f";
+        assert_eq!(found.uuid.as_deref(), Some(uuid));
+    }
+
+    #[test]
+    fn nothing_is_recognised_as_nothing() {
+        assert_eq!(recognise(&[]), None);
+        assert_eq!(recognise(&[0; HEAD]), None);
+    }
+
+    #[test]
+    fn a_device_that_ends_in_its_marks_is_no_crash() {
+        for kind in KINDS {
+            let mut head = vec![0xff; HEAD];
+            for (at, mark) in kind.magic {
+                head[*at..at + mark.len()].copy_from_slice(mark);
+            }
+            let end = kind.magic.iter().map(|(at, mark)| at + mark.len()).max();
+            for len in end.unwrap_or(0)..HEAD.min(end.unwrap_or(0) + 2000) {
+                recognise(&head[..len]);
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Listing a directory.
+
+use crate::error::{Error, Result};
+use crate::metadata::FileType;
+use crate::sys::Fd;
+use std::ffi::{CStr, OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// One getdents64(2) fills it: some 1,000 entries of ordinary names.
+const BUFFER: usize = 32 * 1024;
+
+/// Before the name, a record has ino (8 bytes), offset (8), length (2), type (1).
+const HEADER: usize = 19;
+
+/// The entries of a directory, in the file system's order. Entries made or
+/// removed meanwhile may or may not show; the others show exactly once.
+///
+/// As an iterator it gives owned [`DirEntry`]s; [`ReadDir::next_entry`] gives
+/// borrowed ones without allocating.
+pub struct ReadDir {
+    fd: Fd,
+    buffer: Box<[u64]>,
+    /// The unread records, in bytes from the start of the buffer.
+    at: usize,
+    end: usize,
+    finished: bool,
+}
+
+/// An entry that borrows its name from the listing's buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    name: &'a CStr,
+    ino: u64,
+    kind: u8,
+}
+
+impl<'a> Entry<'a> {
+    pub fn file_name(&self) -> &'a OsStr {
+        OsStr::from_bytes(self.name.to_bytes())
+    }
+
+    /// The name as system calls want it.
+    pub fn c_name(&self) -> &'a CStr {
+        self.name
+    }
+
+    pub fn ino(&self) -> u64 {
+        self.ino
+    }
+
+    /// The entry's type; None if this file system's directories do not hold it,
+    /// so that only [`Dir::metadata`](crate::Dir::metadata) can tell.
+    pub fn file_type(&self) -> Option<FileType> {
+        FileType::from_dirent(self.kind)
+    }
+}
+
+/// An entry with a name of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    name: OsString,
+    ino: u64,
+    kind: Option<FileType>,
+}
+
+impl DirEntry {
+    pub fn file_name(&self) -> &OsStr {
+        &self.name
+    }
+
+    pub fn into_file_name(self) -> OsString {
+        self.name
+    }
+
+    pub fn ino(&self) -> u64 {
+        self.ino
+    }
+
+    /// See [`Entry::file_type`].
+    pub fn file_type(&self) -> Option<FileType> {
+        self.kind
+    }
+}
+
+impl ReadDir {
+    pub(crate) fn new(fd: Fd) -> Self {
+        ReadDir {
+            fd,
+            buffer: vec![0; BUFFER / 8].into_boxed_slice(),
+            at: 0,
+            end: 0,
+            finished: false,
+        }
+    }
+
+    /// The next entry, or None after the last one. After an error the listing
+    /// has ended.
+    pub fn next_entry(&mut self) -> Result<Option<Entry<'_>>> {
+        let (at, end) = loop {
+            if self.at == self.end && !self.fill()? {
+                return Ok(None);
+            }
+            let start = self.at;
+            let Some(len) = record_len(self.bytes(start)) else {
+                return Err(self.fail(libc::EIO));
+            };
+            self.at += len;
+            let name = &self.bytes(start)[HEADER..len];
+            if !name.starts_with(b".\0") && !name.starts_with(b"..\0") {
+                break (start, start + len);
+            }
+        };
+        // A record without a NUL, or whose name a hostile image put a slash in,
+        // is an error and not an entry. (Two looks: the borrow checker's wish.)
+        if parse(&self.bytes(at)[..end - at]).is_none() {
+            return Err(self.fail(libc::EIO));
+        }
+        Ok(parse(&self.bytes(at)[..end - at]))
+    }
+
+    /// Start again at the first entry.
+    pub fn rewind(&mut self) -> Result<()> {
+        let result = self.fd.kernel.lseek(self.fd.raw, 0, libc::SEEK_SET);
+        result.map_err(|errno| errno.during("rewind the directory"))?;
+        (self.at, self.end, self.finished) = (0, 0, false);
+        Ok(())
+    }
+
+    fn bytes(&self, from: usize) -> &[u8] {
+        let start = self.buffer.as_ptr().cast::<u8>();
+        // SAFETY: initialised memory of the buffer; `end` is at most its size.
+        let all = unsafe { std::slice::from_raw_parts(start, self.end) };
+        &all[from..]
+    }
+
+    /// False at the end of the directory.
+    fn fill(&mut self) -> Result<bool> {
+        if self.finished {
+            return Ok(false);
+        }
+        match self.fd.kernel.getdents(self.fd.raw, &mut self.buffer) {
+            Ok(n) => {
+                (self.at, self.end) = (0, n.min(BUFFER));
+                self.finished = n == 0;
+                Ok(n != 0)
+            }
+            Err(errno) => Err(self.fail(errno.0)),
+        }
+    }
+
+    fn fail(&mut self, errno: i32) -> Error {
+        (self.at, self.end, self.finished) = (0, 0, true);
+        Error::new(errno, "read the directory")
+    }
+}
+
+/// Bytes of the first record, if that many are there.
+fn record_len(records: &[u8]) -> Option<usize> {
+    let len = usize::from(u16::from_ne_bytes([*records.get(16)?, *records.get(17)?]));
+    (len > HEADER && len <= records.len()).then_some(len)
+}
+
+fn parse(record: &[u8]) -> Option<Entry<'_>> {
+    let ino = u64::from_ne_bytes(record[..8].try_into().ok()?);
+    let name = CStr::from_bytes_until_nul(&record[HEADER..]).ok()?;
+    let bytes = name.to_bytes();
+    if bytes.is_empty() || bytes.contains(&b'/') {
+        return None;
+    }
+    Some(Entry {
+        name,
+        ino,
+        kind: record[18],
+    })
+}
+
+impl Iterator for ReadDir {
+    type Item = Result<DirEntry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.next_entry() {
+            Ok(Some(entry)) => Some(Ok(DirEntry {
+                name: OsString::from_vec(entry.name.to_bytes().to_vec()),
+                ino: entry.ino,
+                kind: entry.file_type(),
+            })),
+            Ok(None) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+impl std::fmt::Debug for ReadDir {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ReadDir({} of {:?})", self.fd.raw, self.fd.kernel)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(len: u16, name: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![7, 0, 0, 0, 0, 0, 0, 0];
+        bytes.extend([0; 8]);
+        bytes.extend(len.to_ne_bytes());
+        bytes.push(libc::DT_REG);
+        bytes.extend(name);
+        bytes
+    }
+
+    #[test]
+    fn a_broken_record_is_refused() {
+        assert_eq!(record_len(&record(24, b"abcd\0")), Some(24));
+        for len in [0, 18, 19, 25, u16::MAX] {
+            assert_eq!(record_len(&record(len, b"abcd\0")), None, "{len}");
+        }
+        assert_eq!(record_len(&[0; 5]), None);
+    }
+
+    #[test]
+    fn a_name_with_a_slash_is_refused() {
+        let entry = record(24, b"abcd\0");
+        assert_eq!(parse(&entry).unwrap().file_name(), "abcd");
+        for bad in [&b"../a\0"[..], b"\0\0\0\0\0", b"abcde"] {
+            assert!(parse(&record(24, bad)).is_none());
+        }
+    }
+}

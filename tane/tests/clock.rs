@@ -1,0 +1,128 @@
+//! Time and randomness in a kernel are its host's.
+
+mod inside;
+
+use inside::{builder, into, ok};
+use std::time::Duration;
+use tane::Kernel;
+
+fn boot() -> Option<Kernel> {
+    let kernel = builder("tiny")?.memory(64 << 20).boot();
+    Some(kernel.unwrap_or_else(|e| panic!("{e}")))
+}
+
+/// A clock, in nanoseconds.
+fn clock(kernel: &Kernel, id: i32) -> i128 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let args = [id as u64, into(&mut time)];
+    ok(kernel, libc::SYS_clock_gettime, &args);
+    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+}
+
+const MILLISECOND: i128 = 1_000_000;
+
+/// Theirs less ours, as long as asking for both took less than a millisecond.
+fn difference(kernel: &Kernel, host: &Kernel, id: i32) -> i128 {
+    for _ in 0..1000 {
+        let before = clock(host, id);
+        let inside = clock(kernel, id);
+        let after = clock(host, id);
+        if after - before < MILLISECOND {
+            return inside - before;
+        }
+    }
+    panic!("this machine is too busy to compare clocks");
+}
+
+#[test]
+fn the_time_of_day_is_the_hosts_right_after_boot() {
+    let Some(kernel) = boot() else { return };
+    let host = Kernel::host();
+    let apart = difference(&kernel, &host, libc::CLOCK_REALTIME);
+    assert!(apart.abs() < 50 * MILLISECOND, "{apart} ns apart");
+}
+
+#[test]
+fn monotonic_time_runs_at_the_hosts_rate() {
+    let Some(kernel) = boot() else { return };
+    let host = Kernel::host();
+    let clocks = [
+        libc::CLOCK_MONOTONIC,
+        libc::CLOCK_MONOTONIC_RAW,
+        libc::CLOCK_BOOTTIME,
+        libc::CLOCK_REALTIME,
+    ];
+    let before = clocks.map(|id| difference(&kernel, &host, id));
+    std::thread::sleep(Duration::from_secs(2));
+    for (id, before) in clocks.into_iter().zip(before) {
+        let gained = difference(&kernel, &host, id) - before;
+        // 500 parts in a million, and what asking takes.
+        assert!(gained.abs() < 2 * MILLISECOND, "clock {id}: {gained} ns");
+    }
+}
+
+#[test]
+fn no_clock_goes_backwards() {
+    let Some(kernel) = boot() else { return };
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut last = 0;
+                for _ in 0..100_000 {
+                    let now = clock(&kernel, libc::CLOCK_MONOTONIC);
+                    assert!(now >= last, "{now} after {last}");
+                    last = now;
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn uptime_starts_near_zero() {
+    let Some(kernel) = boot() else { return };
+    let uptime = clock(&kernel, libc::CLOCK_BOOTTIME);
+    assert!((0..5000 * MILLISECOND).contains(&uptime), "{uptime} ns");
+    let proc = kernel.tree("/proc").expect("/proc");
+    let text = proc.read_to_string("uptime").expect("reads");
+    let seconds = text.split('.').next().expect("a number");
+    assert!(seconds.parse::<u32>().expect("seconds") < 5, "{text}");
+}
+
+#[test]
+fn file_times_are_of_now() {
+    let Some(kernel) = boot() else { return };
+    let mut options = tane::MountOptions::new();
+    let tmpfs = options.fstype("tmpfs").mount(&kernel, "tmpfs");
+    let tmpfs = tmpfs.expect("tmpfs");
+    tmpfs.write("f", b"").expect("writes");
+    // SAFETY: plain numbers.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    let file = tmpfs.open("f").expect("opens");
+    let args = [file.kernel_fd() as u64, into(&mut stat)];
+    ok(&kernel, libc::SYS_fstat, &args);
+    let written = i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec);
+    let age = clock(&Kernel::host(), libc::CLOCK_REALTIME) - written;
+    // A file's time is that of the last tick.
+    assert!(age.abs() < 500 * MILLISECOND, "{age} ns old");
+}
+
+#[test]
+fn randomness_is_there_at_once_and_each_kernels_own() {
+    const GRND_NONBLOCK: u64 = 1;
+    let draw = || {
+        let kernel = boot()?;
+        let mut bytes = [0u8; 32];
+        let args = [into(&mut bytes), 32, GRND_NONBLOCK];
+        assert_eq!(ok(&kernel, libc::SYS_getrandom, &args), 32);
+        Some(bytes)
+    };
+    let (Some(one), Some(two)) = (draw(), draw()) else {
+        return;
+    };
+    assert_ne!(one, two);
+    assert!(one != [0; 32] && two != [0; 32]);
+}

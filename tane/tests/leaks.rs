@@ -1,0 +1,47 @@
+//! What a kernel took it gives back. Alone in its process, which it measures.
+
+mod common;
+
+use common::{ext4, kernel, mount, TempDir};
+
+/// Of this process: its threads, descriptors and mappings.
+fn held() -> [usize; 3] {
+    let count = |path: &str| std::fs::read_dir(path).unwrap().count();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    [
+        count("/proc/self/task"),
+        count("/proc/self/fd"),
+        maps.lines().count(),
+    ]
+}
+
+#[test]
+fn a_kernel_gives_everything_back() {
+    let dir = TempDir::new();
+    let image = ext4(&dir, 16);
+    if kernel().is_none() {
+        return;
+    }
+    let round = || {
+        let kernel = kernel().expect("it was there before");
+        let (disk, mount) = mount(&kernel, &image);
+        mount.write("f", vec![1; 100_000]).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| mount.read("f").unwrap());
+            }
+        });
+        mount.unmount().unwrap();
+        disk.remove().unwrap();
+    };
+    for _ in 0..3 {
+        round();
+    }
+    let before = held();
+    for _ in 0..50 {
+        round();
+    }
+    let after = held();
+    assert!(after[0] <= before[0] && after[1] <= before[1]);
+    assert!(after[2] <= before[2] + 8, "{before:?} {after:?}");
+}

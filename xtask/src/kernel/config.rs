@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Merges fragments into a .config and refuses one that does not say what the
+//! fragments asked for: Kconfig drops a symbol with a missing dependency
+//! without a word.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use crate::hash::Fingerprint;
+use crate::layout;
+use crate::{command, Result};
+
+use super::{compile, Job};
+
+/// Symbols and their values, as in a .config; "n" where one is not set.
+type Symbols = BTreeMap<String, String>;
+
+/// Write the image's .config, unless nothing it depends on has changed.
+pub fn configure(job: &Job) -> Result<()> {
+    let stamp = job.out.join(".tane-config");
+    let inputs = inputs(job)?;
+    let current = job.out.join(".config").is_file()
+        && std::fs::read_to_string(&stamp).is_ok_and(|old| old == inputs);
+    if current {
+        return Ok(());
+    }
+    let _ = std::fs::remove_file(&stamp);
+    // -n: what no fragment asks for is off. The script takes the rest of
+    // make's settings from the environment.
+    let mut merge = Command::new("scripts/kconfig/merge_config.sh");
+    merge.arg("-n").arg("-Q").arg("-O").arg(&job.out);
+    merge.args(&job.recipe.fragments);
+    merge.current_dir(&job.source.tree);
+    compile::environment(&mut merge, job)?;
+    let title = format!("{}: configuring", job.recipe.name);
+    command::logged(&mut merge, &job.log, &title)?;
+    verify(job)?;
+    layout::write(&stamp, &inputs)
+}
+
+fn inputs(job: &Job) -> Result<String> {
+    let mut print = Fingerprint::new();
+    print.field(&job.source.id);
+    print.field(compile::tools()?);
+    print.tree(&job.layout.patches())?;
+    for path in layout::files_below(&job.layout.overlay())? {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with("Kconfig") || name == "Makefile" {
+            print.field(layout::read(&path)?);
+        }
+    }
+    for fragment in &job.recipe.fragments {
+        print.field(layout::read(fragment)?);
+    }
+    Ok(print.text())
+}
+
+/// Compare what was asked for with what came out.
+fn verify(job: &Job) -> Result<()> {
+    let mut wanted: BTreeMap<String, (String, &Path)> = BTreeMap::new();
+    for fragment in &job.recipe.fragments {
+        for (symbol, value) in parse(&layout::read(fragment)?) {
+            wanted.insert(symbol, (value, fragment));
+        }
+    }
+    let got = parse(&layout::read(&job.out.join(".config"))?);
+    let missed: Vec<String> = wanted
+        .iter()
+        .filter_map(|(symbol, (value, fragment))| {
+            let actual = got.get(symbol).map_or("n", String::as_str);
+            let from = fragment.file_name().unwrap_or_default().to_string_lossy();
+            (actual != value).then(|| format!("  {symbol}={value} ({from}) came out as {actual}"))
+        })
+        .collect();
+    if missed.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "{}: the configuration is not what the fragments ask for (a dependency is\n\
+         missing, the symbol is gone, or something selects it):\n{}",
+        job.recipe.name,
+        missed.join("\n")
+    ))
+}
+
+fn parse(text: &str) -> Symbols {
+    text.lines()
+        .filter_map(|line| {
+            let line = line.trim();
+            let unset = line
+                .strip_prefix("# ")
+                .and_then(|rest| rest.strip_suffix(" is not set"));
+            let (symbol, value) = match unset {
+                Some(symbol) => (symbol, "n"),
+                None => line.split_once('=')?,
+            };
+            symbol
+                .starts_with("CONFIG_")
+                .then(|| (symbol.to_string(), value.to_string()))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn parses_what_kconfig_writes() {
+        let symbols = parse(
+            "# comment = nothing\nCONFIG_A=y\n# CONFIG_B is not set\n\
+             CONFIG_C=\"x=y\"\nCONFIG_D=0x10\n",
+        );
+        let pairs: Vec<_> = symbols
+            .iter()
+            .map(|(s, v)| (s.as_str(), v.as_str()))
+            .collect();
+        assert_eq!(
+            pairs,
+            [
+                ("CONFIG_A", "y"),
+                ("CONFIG_B", "n"),
+                ("CONFIG_C", "\"x=y\""),
+                ("CONFIG_D", "0x10")
+            ]
+        );
+    }
+}

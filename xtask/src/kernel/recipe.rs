@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What an image's configuration consists of. kernel/configs/images has one
+//! line for each image, "name: fragment fragment ..."; a name on a command
+//! line may add more fragments, "default+debuginfo".
+
+use std::path::PathBuf;
+
+use crate::layout::{self, Layout};
+use crate::Result;
+
+/// One image: its name and the fragments, the later ones winning.
+pub struct Recipe {
+    pub name: String,
+    pub fragments: Vec<PathBuf>,
+}
+
+impl Recipe {
+    pub fn named(layout: &Layout, name: &str) -> Result<Self> {
+        let mut parts = name.split('+');
+        let image = parts.next().unwrap_or_default();
+        let images = all(layout)?;
+        let (_, mut fragments) = images
+            .iter()
+            .find(|(known, _)| known == image)
+            .cloned()
+            .ok_or_else(|| {
+                let known: Vec<_> = images.iter().map(|(name, _)| name.as_str()).collect();
+                format!(
+                    "no image is called {image:?}; there are: {}",
+                    known.join(", ")
+                )
+            })?;
+        fragments.extend(parts.map(String::from));
+        let fragments = fragments
+            .iter()
+            .map(|fragment| {
+                let path = layout.configs().join(format!("{fragment}.config"));
+                if fragment.contains('/') || !path.is_file() {
+                    return Err(format!("{}: no such fragment", path.display()));
+                }
+                Ok(path)
+            })
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            name: name.to_string(),
+            fragments,
+        })
+    }
+}
+
+/// All images and the names of their fragments.
+pub fn all(layout: &Layout) -> Result<Vec<(String, Vec<String>)>> {
+    let path = layout.configs().join("images");
+    layout::read(&path)?
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default().trim())
+        .filter(|line| !line.is_empty())
+        .map(|line| {
+            let (name, fragments) = line
+                .split_once(':')
+                .ok_or_else(|| format!("{}: no colon in {line:?}", path.display()))?;
+            let fragments = fragments.split_whitespace().map(String::from).collect();
+            Ok((name.trim().to_string(), fragments))
+        })
+        .collect()
+}
