@@ -3,7 +3,7 @@
 use crate::backend::{check_range, in_steps, refuse_write, Backend};
 use crate::buffers::{buffer, total, Buffers};
 use crate::direct::Direct;
-use crate::lock::lock;
+use crate::lock::Lock;
 use crate::transfer::{fallocate, read_at_once, read_full, write_at_once, write_full, AtOnce};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -29,6 +29,8 @@ pub struct Access {
 #[derive(Debug)]
 pub struct Raw {
     file: File,
+    /// None for a file that was given open.
+    lock: Option<Lock>,
     size: AtomicU64,
     write: bool,
     direct: Option<Direct>,
@@ -84,8 +86,10 @@ impl Raw {
                 }
                 _ => named(e, ""),
             })?;
-        lock(&file, path, access.write)?;
-        Self::from_file(file, access).map_err(|e| named(e, ""))
+        let lock = Lock::take(&file, path, access.write)?;
+        let mut raw = Self::from_file(file, access).map_err(|e| named(e, ""))?;
+        raw.lock = Some(lock);
+        Ok(raw)
     }
 
     /// From an open file, which is not locked here; `access` says how it was
@@ -97,6 +101,7 @@ impl Raw {
         let logical = logical.clamp(512, 4096);
         let raw = Self {
             file,
+            lock: None,
             size: AtomicU64::new(0),
             write: access.write,
             block_sizes: (logical, physical.max(unit).clamp(logical, 4096)),
