@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = 0x6c65_6e72_656e_6174;
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 pub const MAX_VCPUS: usize = 64;
 pub const MAX_DEVICES: usize = 48;
@@ -22,25 +22,30 @@ pub const IRQ_DEVICE0: u32 = 16;
 #[repr(C)]
 pub struct Vcpu {
     pub self_: u64,
-    pub lock: AtomicU32,
-    pub cpu: u32,
     pub pending: AtomicU64,
+    pub bias: AtomicU64,
+    pub inside: AtomicU32,
     pub irq_enabled: AtomicU32,
-    pub holder: AtomicU32,
-    pub current_task: AtomicU64,
     pub kernel_sp: u64,
     pub host_sp: u64,
     pub switches: u64,
+    pub current_task: AtomicU64,
+    pub lock: AtomicU32,
+    pub cpu: u32,
+    pub holder: AtomicU32,
+    pub online: AtomicU32,
     pub percpu_offset: u64,
     pub requests: AtomicU64,
     pub deadline: AtomicU64,
+    pub sleep_until: AtomicU64,
     pub in_user: u64,
     pub kick: AtomicU32,
-    pub online: AtomicU32,
-    pub calls: u64,
-    pub sleep_until: AtomicU64,
-    pub image: u64,
-    pub reserved: [u64; 11],
+    pub streak: AtomicU32,
+    pub regular: AtomicU64,
+    pub biased_at: AtomicU64,
+    pub patience: AtomicU32,
+    pub pad: u32,
+    pub reserved: [u64; 6],
 }
 
 pub const THREAD_IDLE: u32 = 0;

@@ -2,6 +2,7 @@
 
 use crate::abi;
 use crate::area::{self, Area};
+use crate::bias;
 use crate::call::{Caller, GONE};
 use crate::cpu::{self, Gate};
 use crate::image::{Image, ImageError};
@@ -89,6 +90,7 @@ impl Builder {
     /// process 1 runs, some milliseconds.
     pub fn boot(self, image: &Image) -> Result<Kernel, BootError> {
         cpu::detect();
+        bias::prepare();
         thread::watch_forks();
         let cpus = self.cpus.clamp(1, abi::MAX_VCPUS as u32);
         if cpus > image.header.smp {

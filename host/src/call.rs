@@ -1,14 +1,18 @@
 //! A system call: the fast way, when the caller's task is still current on its
 //! virtual CPU, and by message, when it is not or when it had to wait.
+//! The fastest way is that of a thread which kept the CPU's lock (bias.rs).
 
 use crate::abi::{self, EXIT_DEAD, EXIT_RETURNED, EXIT_RUNNABLE};
-use crate::cpu::Cpu;
+use crate::bias::{self, me};
+use crate::cpu::{rdgsbase, Cpu};
 use crate::futex;
 use crate::inner::Inner;
+use crate::thread;
 use std::sync::atomic::{fence, Ordering};
+use std::sync::Arc;
 
 /// How often a thread looks again before it sleeps while another is inside.
-const SPINS: u32 = 200;
+pub const SPINS: u32 = 200;
 
 /// What a call answers once the kernel is gone.
 pub const GONE: i64 = -(libc::ESHUTDOWN as i64);
@@ -21,8 +25,68 @@ pub struct Caller {
 }
 
 impl Inner {
+    /// What a library's caller gets: negative errno, `-ESHUTDOWN` when the kernel
+    /// is gone.
+    ///
+    /// Little is kept across the gate, since every register that is must be saved
+    /// first: afterwards the GS base tells the CPU once more.
     #[inline]
-    pub fn call(&self, caller: Caller, nr: i64, args: &[u64; 6]) -> i64 {
+    pub fn call(self: &Arc<Self>, nr: i64, args: &[u64; 6]) -> i64 {
+        let Some(cpu) = self.cpu_of_this_thread() else {
+            return self.call_unkept(nr, args);
+        };
+        if !cpu.enter_biased(me()) {
+            return self.call_unkept(nr, args);
+        }
+        let exit = (self.gate.call)(cpu.ptr(), nr, args.as_ptr());
+        if exit.reason == EXIT_RETURNED && bias::leave(me()) {
+            return exit.ret;
+        }
+        self.call_disturbed(exit)
+    }
+
+    /// The CPU that this thread was last inside of, if it is one of this kernel's
+    /// and may be kept.
+    #[inline]
+    fn cpu_of_this_thread(&self) -> Option<Cpu> {
+        // Where nothing can be kept the instruction may not exist either.
+        if self.kept_bytes == 0 {
+            return None;
+        }
+        let gs = rdgsbase();
+        // SAFETY: an address of one of this kernel's CPUs, as nothing else has a
+        // GS base in this range.
+        (gs.wrapping_sub(self.area.vcpus() as u64) < self.kept_bytes)
+            .then(|| unsafe { Cpu::new(gs as *mut abi::Vcpu) })
+    }
+
+    /// The end of a call on a kept CPU that somebody else wants, or that switched
+    /// tasks and did not come out by itself.
+    #[cold]
+    fn call_disturbed(self: &Arc<Self>, exit: abi::Exit) -> i64 {
+        // SAFETY: this thread was just inside of it.
+        let cpu = unsafe { Cpu::new(rdgsbase() as *mut abi::Vcpu) };
+        if exit.reason == EXIT_RETURNED {
+            cpu.leave_disturbed();
+            return exit.ret;
+        }
+        cpu.unbias();
+        match thread::caller(self) {
+            Ok(caller) => self.finish(caller, cpu, exit.reason),
+            // It keeps a CPU, so it has made calls.
+            Err(_) => unreachable!("a thread without a slot was inside"),
+        }
+    }
+
+    #[inline(never)]
+    fn call_unkept(self: &Arc<Self>, nr: i64, args: &[u64; 6]) -> i64 {
+        match thread::caller(self) {
+            Ok(caller) => self.call_as(caller, nr, args),
+            Err(errno) => -i64::from(errno),
+        }
+    }
+
+    fn call_as(&self, caller: Caller, nr: i64, args: &[u64; 6]) -> i64 {
         // SAFETY: the slot is the caller's until it detaches.
         let slot = unsafe { &*caller.slot };
         let cpu = self.cpu(slot.vcpu.load(Ordering::Relaxed));
@@ -32,7 +96,7 @@ impl Inner {
                 cpu.occupy(caller.tid);
                 let exit = (self.gate.call)(cpu.ptr(), nr, args.as_ptr());
                 if exit.reason == EXIT_RETURNED {
-                    cpu.unlock();
+                    cpu.release(me());
                     return exit.ret;
                 }
                 return self.finish(caller, cpu, exit.reason);
@@ -40,6 +104,12 @@ impl Inner {
             cpu.unlock();
         }
         self.request(caller, nr, args)
+    }
+
+    /// Whether this thread is in the kernel and called out of it: from a device's
+    /// doorbell, or a signal handler of the program's. It would wait for itself.
+    pub fn is_inside(&self, tid: u32) -> bool {
+        self.cpus().iter().any(|cpu| cpu.is_inside(tid))
     }
 
     /// By message: put the request into the slot and see that it gets done.
@@ -54,6 +124,9 @@ impl Inner {
         };
         if self.is_dead() {
             return GONE;
+        }
+        if self.is_inside(caller.tid) {
+            return -i64::from(libc::EDEADLK);
         }
         // Only when the kernel has taken the slot off its list may anyone serve
         // the request: a slot that is done must not be linked any more.

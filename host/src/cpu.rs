@@ -60,10 +60,12 @@ impl Cpu {
     #[inline]
     pub fn try_lock(self) -> bool {
         let lock = &self.shared().lock;
-        lock.load(Ordering::Relaxed) == 0
-            && lock
+        match lock.load(Ordering::Relaxed) {
+            0 => lock
                 .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok()
+                .is_ok(),
+            _ => self.is_biased() && self.take_kept(),
+        }
     }
 
     /// Let go, then look whether somebody raised an interrupt in the meantime:
@@ -83,6 +85,14 @@ impl Cpu {
     pub fn occupy(self, tid: u32) {
         set_gs(self.0 as u64);
         self.shared().holder.store(tid, Ordering::Relaxed);
+    }
+
+    /// Whether that thread is inside; only it itself can know for sure.
+    pub fn is_inside(self, tid: u32) -> bool {
+        let v = self.shared();
+        v.holder.load(Ordering::Relaxed) == tid
+            && v.lock.load(Ordering::Relaxed) != 0
+            && (!self.is_biased() || v.inside.load(Ordering::Relaxed) != 0)
     }
 
     /// Set an interrupt bit.
@@ -117,26 +127,31 @@ pub fn detect() {
     FSGSBASE.store(has_fsgsbase(), Ordering::Relaxed);
 }
 
+/// The same as [`gs`], on hosts that allow the instruction ([`has_fsgsbase`]).
+#[inline]
+pub fn rdgsbase() -> u64 {
+    let gs;
+    // SAFETY: reads a register.
+    unsafe { asm!("rdgsbase {}", out(reg) gs, options(nomem, nostack, preserves_flags)) };
+    gs
+}
+
 /// This thread's GS base, the address of the virtual CPU it last occupied.
 #[inline]
 pub fn gs() -> u64 {
-    let gs;
     if FSGSBASE.load(Ordering::Relaxed) {
-        // SAFETY: the host allows the instruction.
-        unsafe { asm!("rdgsbase {}", out(reg) gs, options(nomem, nostack, preserves_flags)) };
-    } else {
-        let mut value = 0u64;
-        const ARCH_GET_GS: i32 = 0x1004;
-        // SAFETY: writes one word of ours.
-        unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_GET_GS, &raw mut value) };
-        gs = value;
+        return rdgsbase();
     }
+    let mut gs = 0u64;
+    const ARCH_GET_GS: i32 = 0x1004;
+    // SAFETY: writes one word of ours.
+    unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_GET_GS, &raw mut gs) };
     gs
 }
 
 /// Writing costs 12 ns, reading 1: most calls find the right value there.
 #[inline]
-fn set_gs(value: u64) {
+pub fn set_gs(value: u64) {
     if gs() == value {
         return;
     }

@@ -2,6 +2,7 @@
 
 use crate::abi;
 use crate::area::Area;
+use crate::bias;
 use crate::call::Caller;
 use crate::cpu::{Cpu, Gate};
 use crate::futex;
@@ -20,6 +21,8 @@ pub(crate) struct Inner {
     pub gate: Gate,
     pub header: abi::ImageHeader,
     pub log: Log,
+    /// The size of the CPUs, 0 if no thread can keep one between its calls.
+    pub kept_bytes: u64,
     cpus: Vec<Cpu>,
     doorbells: Vec<RwLock<Option<Arc<dyn Doorbell>>>>,
     /// Serialises requests through process 1's slot.
@@ -69,6 +72,11 @@ impl Inner {
             cpus: (0..cpus as usize)
                 .map(|i| unsafe { Cpu::new(parts.area.vcpus().add(i)) })
                 .collect(),
+            kept_bytes: if bias::possible() {
+                cpus as u64 * size_of::<abi::Vcpu>() as u64
+            } else {
+                0
+            },
             memory: parts.memory,
             area: parts.area,
             gate: parts.gate,
@@ -128,7 +136,7 @@ impl Inner {
 
     #[inline]
     pub fn cpu(&self, index: u32) -> Cpu {
-        self.cpus[index as usize % self.cpus.len()]
+        self.cpus[index as usize]
     }
 
     /// This process is a fork of the one that made the kernel.
@@ -156,6 +164,7 @@ impl Inner {
         self.dead.store(2, Ordering::SeqCst);
         for cpu in &self.cpus {
             cpu.shared().current_task.store(u64::MAX, Ordering::SeqCst);
+            cpu.revoke();
             cpu.shared().kick.fetch_add(1, Ordering::SeqCst);
             futex::wake(&cpu.shared().kick);
         }

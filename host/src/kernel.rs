@@ -3,7 +3,6 @@
 use crate::abi;
 use crate::futex;
 use crate::inner::Inner;
-use crate::thread;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
@@ -50,10 +49,7 @@ impl Kernel {
     /// says; a pointer to nowhere is answered with `-EFAULT`.
     #[inline]
     pub unsafe fn syscall(&self, nr: i64, args: [u64; 6]) -> i64 {
-        match thread::caller(&self.inner) {
-            Ok(caller) => self.inner.call(caller, nr, &args),
-            Err(errno) => -i64::from(errno),
-        }
+        self.inner.call(nr, &args)
     }
 
     /// Where it is.

@@ -8,6 +8,7 @@
 //! memory.rs    one memfd of RAM and the windows beside it
 //! area.rs      what host and kernel share beside RAM: CPUs, slots, tables
 //! cpu.rs       a virtual CPU: its lock and its gates
+//! bias.rs      how one thread keeps that lock between its calls
 //! call.rs      a system call: the fast way, and by message
 //! thread.rs    host threads and the kernel tasks that serve them
 //! service.rs   one thread per virtual CPU for timers and device interrupts
@@ -23,6 +24,7 @@
 
 pub mod abi;
 mod area;
+mod bias;
 mod boot;
 mod call;
 mod cpu;

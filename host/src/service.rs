@@ -3,6 +3,7 @@
 //! interrupts a thread that stays inside without looking.
 
 use crate::abi;
+use crate::call::SPINS;
 use crate::cpu::Cpu;
 use crate::futex;
 use crate::inner::Inner;
@@ -12,8 +13,10 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an interrupt may stay unseen before its CPU gets a signal.
+/// How long an interrupt may stay unseen before its CPU gets a signal. It doubles
+/// with each signal without an effect: they queue up while a thread is stopped.
 const PATIENCE: Duration = Duration::from_millis(1);
+const PATIENCE_MAX: Duration = Duration::from_secs(1);
 
 pub fn now() -> u64 {
     let mut t = libc::timespec {
@@ -42,6 +45,7 @@ pub fn spawn(kernel: &Arc<Inner>, cpu: Cpu) -> std::io::Result<std::thread::Join
 fn serve(kernel: &Inner, cpu: Cpu) {
     let v = cpu.shared();
     let tid = thread::tid();
+    let mut patience = PATIENCE;
     loop {
         let seen = v.kick.load(Ordering::SeqCst);
         if kernel.is_dead() {
@@ -57,16 +61,32 @@ fn serve(kernel: &Inner, cpu: Cpu) {
             cpu.raise(abi::IRQ_TIMER);
         }
         if v.pending.load(Ordering::SeqCst) != 0 && v.online.load(Ordering::Acquire) != 0 {
+            if cpu.is_biased() && seen_by_its_owner(cpu) {
+                continue;
+            }
             if cpu.try_lock() {
                 run(kernel, cpu, tid);
+                patience = PATIENCE;
             } else {
-                futex::wait(&v.kick, seen, Some(PATIENCE));
-                interrupt(kernel, cpu);
+                futex::wait(&v.kick, seen, Some(patience));
+                if interrupt(kernel, cpu) {
+                    patience = (patience * 2).min(PATIENCE_MAX);
+                }
             }
             continue;
         }
+        patience = PATIENCE;
         sleep(cpu, seen);
     }
+}
+
+/// A thread that keeps the CPU is likely to come by, which costs it less than
+/// losing the CPU.
+fn seen_by_its_owner(cpu: Cpu) -> bool {
+    (0..SPINS).any(|_| {
+        std::hint::spin_loop();
+        cpu.shared().pending.load(Ordering::Relaxed) == 0
+    })
 }
 
 /// Run the CPU until nothing wants it any more.
@@ -100,14 +120,17 @@ fn sleep(cpu: Cpu, seen: u32) {
 
 /// An interrupt is still pending and the CPU still taken: send its thread a
 /// signal, whose handler diverts it when it runs kernel code with interrupts on.
-fn interrupt(kernel: &Inner, cpu: Cpu) {
+/// Whether one was sent.
+fn interrupt(kernel: &Inner, cpu: Cpu) -> bool {
     let v = cpu.shared();
     let holder = v.holder.load(Ordering::Relaxed);
-    if v.pending.load(Ordering::SeqCst) != 0
+    let wanted = v.pending.load(Ordering::SeqCst) != 0
         && v.irq_enabled.load(Ordering::Relaxed) != 0
         && holder != 0
-        && !kernel.is_dead()
-    {
+        && (!cpu.is_biased() || v.inside.load(Ordering::Relaxed) != 0)
+        && !kernel.is_dead();
+    if wanted {
         signals::inject(holder);
     }
+    wanted
 }

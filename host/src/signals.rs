@@ -181,6 +181,10 @@ unsafe extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *
             let v = &*(cpu::gs() as *const abi::Vcpu);
             if v.irq_enabled.load(Ordering::Relaxed) != 0 && v.pending.load(Ordering::Relaxed) != 0
             {
+                // As a processor does: one more signal, due before the trampoline
+                // has run its first instruction, would be diverted on top of it,
+                // and so would all that queue up while this thread waits to run.
+                v.irq_enabled.store(0, Ordering::Relaxed);
                 divert(regs, kernel.trap_interrupt.load(Ordering::Relaxed), 0, 0);
             }
         }

@@ -3,6 +3,7 @@
 
 use crate::abi;
 use crate::call::Caller;
+use crate::cpu;
 use crate::inner::Inner;
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
@@ -22,6 +23,7 @@ struct Attachments(Vec<Attachment>);
 
 impl Drop for Attachments {
     fn drop(&mut self) {
+        LAST.try_with(|last| last.set((0, NOBODY))).ok();
         for attachment in self.0.drain(..) {
             match attachment.kernel.upgrade() {
                 Some(kernel) if !kernel.is_foreign() => kernel.detach(attachment.caller),
@@ -39,6 +41,8 @@ static FORKS: AtomicU64 = AtomicU64::new(0);
 extern "C" fn in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
     LAST.try_with(|last| last.set((0, NOBODY))).ok();
+    // Not the owner of a CPU that this thread's original keeps.
+    cpu::set_gs(0);
 }
 
 /// To be called before the first kernel exists.
@@ -91,7 +95,11 @@ fn find_or_attach(kernel: &Arc<Inner>) -> Result<Caller, i32> {
             // Slots of kernels that are gone are gone with them.
             list.0.retain(|a| a.kernel.strong_count() > 0);
             ensure_signal_stack();
-            let caller = kernel.attach(tid())?;
+            let tid = tid();
+            if kernel.is_inside(tid) {
+                return Err(libc::EDEADLK);
+            }
+            let caller = kernel.attach(tid)?;
             list.0.push(Attachment {
                 kernel: Arc::downgrade(kernel),
                 id: kernel.id,

@@ -9,7 +9,6 @@ int main(void)
 	OFFSET(VCPU_HOST_SP, tane_vcpu, host_sp);
 	OFFSET(VCPU_KERNEL_SP, tane_vcpu, kernel_sp);
 	OFFSET(VCPU_SWITCHES, tane_vcpu, switches);
-	OFFSET(VCPU_SELF, tane_vcpu, self);
 	OFFSET(BOOT_OPS, tane_boot, ops);
 	OFFSET(OPS_HOST, tane_ops, host);
 	BLANK();

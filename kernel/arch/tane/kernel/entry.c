@@ -13,7 +13,7 @@
 #include <asm/machine.h>
 #include <asm/syscall.h>
 
-static long tane_do_call(long nr, const u64 *args)
+static __always_inline long tane_do_call(long nr, const u64 *args)
 {
 	u64 a = args[0], b = args[1], c = args[2];
 	u64 d = args[3], e = args[4], f = args[5];
@@ -101,9 +101,29 @@ static noinline void tane_offer_cpu(void)
 	tane_kick(vcpu->cpu);
 }
 
+static bool tane_is_finished(long ret)
+{
+	return !(READ_ONCE(current_thread_info()->flags) & _TIF_WORK_MASK) &&
+	       (unsigned long)ret < (unsigned long)-ERESTART_RESTARTBLOCK;
+}
+
+/* Out of line, so that the way past it saves no more registers than it needs. */
+static noinline long tane_end_call(long nr, const u64 *args, long ret)
+{
+	if (!tane_is_finished(ret)) {
+		u64 copy[6];
+
+		memcpy(copy, args, sizeof(copy));
+		ret = tane_finish_call(nr, copy, ret);
+	}
+	if (!single_task_running())
+		tane_offer_cpu();
+	return ret;
+}
+
 /*
- * The fast way in (gate.S): current is the caller's task. args is read before
- * anything can block, as it lies on the caller's stack.
+ * The fast way in (gate.S): current is the caller's task. args lies on the
+ * caller's stack, where it stays until the call is complete.
  */
 long tane_syscall(long nr, const u64 *args)
 {
@@ -112,16 +132,9 @@ long tane_syscall(long nr, const u64 *args)
 	local_irq_enable();
 	ret = tane_do_call(nr, args);
 	local_irq_disable();
-	if (unlikely(READ_ONCE(current_thread_info()->flags) & _TIF_WORK_MASK ||
-		     (unsigned long)ret >= (unsigned long)-ERESTART_RESTARTBLOCK)) {
-		u64 copy[6];
-
-		memcpy(copy, args, sizeof(copy));
-		ret = tane_finish_call(nr, copy, ret);
-	}
-	if (unlikely(!single_task_running()))
-		tane_offer_cpu();
-	return ret;
+	if (likely(tane_is_finished(ret) && single_task_running()))
+		return ret;
+	return tane_end_call(nr, args, ret);
 }
 
 /* Give the result to the host thread by message. */

@@ -21,6 +21,9 @@
 	subq	$8, %rsp		/* keeps calls below 16-byte aligned */
 	.endm
 
+#define PARKED_RBX	40
+#define PARKED_SIZE	56
+
 	.macro UNPARK
 	addq	$8, %rsp
 	popq	%r15
@@ -62,18 +65,20 @@ SYM_FUNC_START(tane_gate_call)
 	movq	%rsp, VCPU_HOST_SP(%rdi)
 	movq	VCPU_KERNEL_SP(%rdi), %rsp
 	movq	VCPU_SWITCHES(%rdi), %rbx
-	movq	%rdi, %r12
 	movq	%rsi, %rdi
 	movq	%rdx, %rsi
 	call	tane_syscall
-	/* No task switch since, on the same CPU: the host's frame is ours. */
+	/*
+	 * No task switch since, on the same CPU, whose number is in there: the
+	 * host's frame is ours, and the registers of that frame but one are as
+	 * they were.
+	 */
 	cmpq	%gs:VCPU_SWITCHES, %rbx
 	jne	1f
-	cmpq	%gs:VCPU_SELF, %r12
-	jne	1f
-	movq	VCPU_HOST_SP(%r12), %rsp
-	UNPARK
+	movq	%gs:VCPU_HOST_SP, %rsp
 	xorl	%edx, %edx
+	movq	PARKED_RBX(%rsp), %rbx
+	addq	$PARKED_SIZE, %rsp
 	ret
 1:	/*
 	 * Another host thread may be inside by now, or the same one for another

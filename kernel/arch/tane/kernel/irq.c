@@ -81,11 +81,10 @@ void tane_irq_poll(void)
 }
 EXPORT_SYMBOL(tane_irq_poll);
 
-/* An injected interrupt. The handler of the host has seen the flag set. */
+/* An injected interrupt. The host found the flag set and took it. */
 void tane_interrupt(struct pt_regs *regs)
 {
-	if (tane_vcpu_get(irq_enabled) && tane_vcpu_get(pending))
-		tane_irq_poll();
+	tane_irq_poll();
 }
 
 void __init init_IRQ(void)

@@ -17,7 +17,8 @@ static void tane_send_ipi(unsigned int cpu, unsigned int irq)
 
 	set_bit(irq, (unsigned long *)&vcpu->pending);
 	smp_mb();	/* pending before lock; the host unlocks, then looks */
-	if (!READ_ONCE(vcpu->lock))
+	/* Whoever keeps a CPU comes and goes without a barrier. */
+	if (!READ_ONCE(vcpu->lock) || READ_ONCE(vcpu->bias))
 		tane_kick(cpu);
 }
 
@@ -92,6 +93,7 @@ int __cpu_up(unsigned int cpu, struct task_struct *idle)
 	frame[7] = (unsigned long)tane_start_secondary;
 	vcpu->kernel_sp = (u64)frame;
 	vcpu->current_task = (u64)idle;
+	vcpu->switches = (u64)cpu << 48;
 	vcpu->percpu_offset = per_cpu_offset(cpu);
 	vcpu->irq_enabled = ARCH_IRQ_DISABLED;
 	/* The service thread enters what was written before. */

@@ -19,7 +19,7 @@
 #include <linux/types.h>
 
 #define TANE_ABI_MAGIC		0x6c656e72656e6174ULL	/* "tanernel" */
-#define TANE_ABI_VERSION	2
+#define TANE_ABI_VERSION	3
 
 #define TANE_MAX_VCPUS		64
 #define TANE_MAX_DEVICES	48
@@ -40,28 +40,35 @@
 /*
  * One virtual CPU. Its address is the GS base of every thread that is inside
  * it. Fields marked H are written by the host, K by the kernel, both by both.
+ * The first cache line is what an undisturbed call touches.
  */
 struct tane_vcpu {
 	__u64 self;		/* H  its own address */
-	__u32 lock;		/* both  futex: 0 free, 1 held, 2 held with waiters */
-	__u32 cpu;		/* H  its number */
 	__u64 pending;		/* both  TANE_IRQ_ bits */
-	__u32 irq_enabled;	/* K  the interrupt flag */
-	__u32 holder;		/* H  host thread id of the thread inside, 0 if none */
-	__u64 current_task;	/* K  struct task_struct; may be compared, never read */
+	__u64 bias;		/* H  who keeps the lock between calls, 0 nobody */
+	__u32 inside;		/* H  1 while that thread is inside */
+	__u32 irq_enabled;	/* both  the interrupt flag; the host takes it to inject */
 	__u64 kernel_sp;	/* both  the parked kernel stack, while nobody is inside */
 	__u64 host_sp;		/* H  the stack of the host thread inside */
-	__u64 switches;		/* K  context switches so far */
+	__u64 switches;		/* K  context switches so far, the CPU's number on top */
+	__u64 current_task;	/* K  struct task_struct; may be compared, never read */
+
+	__u32 lock;		/* H  0 free, 1 held or kept */
+	__u32 cpu;		/* H  its number */
+	__u32 holder;		/* H  host thread id of the thread inside, 0 if none */
+	__u32 online;		/* K  1 once the CPU may be entered */
 	__u64 percpu_offset;	/* K */
 	__u64 requests;		/* both  list of posted struct tane_thread, newest first */
 	__u64 deadline;		/* K  next timer interrupt, CLOCK_MONOTONIC ns; ~0 none */
+	__u64 sleep_until;	/* H  when the service thread looks again, ns; 0: awake */
 	__u64 in_user;		/* K  a host thread's task is parked here */
 	__u32 kick;		/* both  futex of the service thread: a counter */
-	__u32 online;		/* K  1 once the CPU may be entered */
-	__u64 calls;		/* K  gate calls so far; tells a busy CPU from an idle one */
-	__u64 sleep_until;	/* H  when the service thread looks again, ns; 0: awake */
-	__u64 image;		/* H  opaque to the kernel */
-	__u64 reserved[11];
+	__u32 streak;		/* H  calls in a row by the thread of regular */
+	__u64 regular;		/* H  who called last */
+	__u64 biased_at;	/* H  when it was last biased, CLOCK_MONOTONIC ns */
+	__u32 patience;		/* H  the streak that makes it biased */
+	__u32 pad;
+	__u64 reserved[6];
 };
 
 /* States of a host thread's request slot (tane_thread.state, a futex). */

@@ -1,0 +1,202 @@
+//! A biased virtual CPU: a thread that calls again and again, with nobody else
+//! wanting in, keeps the lock between its calls, so that a call needs no atomic
+//! instruction. Who wants the CPU takes the bias away first.
+//!
+//! The owner writes `inside` and then reads `bias`; who takes it away writes
+//! `bias` and then reads `inside`. One of them must see the other, for which the
+//! owner would need a full barrier in every call. membarrier(2) lets the other
+//! side, which comes seldom, pay for both.
+//!
+//! `lock` stays held all along: the bias is a way to hold it.
+
+use crate::abi::Vcpu;
+use crate::cpu::Cpu;
+use crate::service::now;
+use std::arch::asm;
+use std::mem::offset_of;
+use std::sync::atomic::{compiler_fence, AtomicBool, Ordering};
+
+/// Values of `bias` beside 0 and a thread's pointer: being taken away, while the
+/// barrier is under way, and taken, to be had by who first finds nobody inside.
+const TAKING: u64 = 1;
+const TAKEN: u64 = 2;
+
+/// Calls in a row after which a CPU is biased, at first and at most. It doubles
+/// whenever the bias did not last, so that threads that take turns on one CPU
+/// lose little: taking the bias away costs some microseconds.
+const PATIENCE_MIN: u32 = 8;
+const PATIENCE_MAX: u32 = 8192;
+const LASTING_NS: u64 = 1_000_000;
+
+static POSSIBLE: AtomicBool = AtomicBool::new(false);
+
+/// Ask the host for barriers. To be called before the first kernel exists.
+pub fn prepare() {
+    let registered = membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+    POSSIBLE.store(registered && crate::cpu::has_fsgsbase(), Ordering::Relaxed);
+}
+
+/// Whether threads may keep a CPU on this host.
+pub fn possible() -> bool {
+    POSSIBLE.load(Ordering::Relaxed)
+}
+
+/// Make every running thread of this process pass a full barrier.
+fn membarrier(command: i32) -> bool {
+    // SAFETY: no memory involved.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+}
+
+/// Who this thread is: the address of its control block, which the x86-64 ABI
+/// keeps in the block's first word. Greater than `TAKEN`.
+#[inline]
+pub fn me() -> u64 {
+    let pointer;
+    // SAFETY: every thread has one.
+    unsafe {
+        asm!("mov {}, fs:0", out(reg) pointer, options(nostack, preserves_flags, readonly, pure));
+    }
+    pointer
+}
+
+/// Come out of the CPU at the GS base as its owner. False: somebody wants
+/// something, see [`Cpu::leave_disturbed`].
+#[inline]
+pub fn leave(me: u64) -> bool {
+    let (bias, pending): (u64, u64);
+    // SAFETY: the GS base is that of the CPU that this thread is inside of.
+    unsafe {
+        asm!(
+            "mov dword ptr gs:[{inside}], 0",
+            "mov {0}, gs:[{bias}]",
+            "mov {1}, gs:[{pending}]",
+            out(reg) bias,
+            out(reg) pending,
+            inside = const offset_of!(Vcpu, inside),
+            bias = const offset_of!(Vcpu, bias),
+            pending = const offset_of!(Vcpu, pending),
+            options(nostack, preserves_flags),
+        );
+    }
+    bias == me && pending == 0
+}
+
+impl Cpu {
+    /// Go in as the owner. False: this thread keeps no lock here, or it is inside
+    /// already and this is a signal handler.
+    #[inline]
+    pub fn enter_biased(self, me: u64) -> bool {
+        let v = self.shared();
+        if v.bias.load(Ordering::Relaxed) != me || v.inside.load(Ordering::Relaxed) != 0 {
+            return false;
+        }
+        v.inside.store(1, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        if v.bias.load(Ordering::Relaxed) == me {
+            return true;
+        }
+        v.inside.store(0, Ordering::Release);
+        false
+    }
+
+    /// After leaving: the bias was taken away meanwhile, or an interrupt came.
+    #[cold]
+    pub fn leave_disturbed(self) {
+        let v = self.shared();
+        if self.claim() {
+            return self.unlock();
+        }
+        if v.pending.load(Ordering::Relaxed) != 0 {
+            self.kick();
+        }
+    }
+
+    /// Become the holder of a lock that is kept: by oneself, or by somebody who
+    /// is outside and loses it.
+    #[cold]
+    pub fn take_kept(self) -> bool {
+        if self.enter_biased(me()) {
+            self.unbias();
+            return true;
+        }
+        self.revoke();
+        self.claim()
+    }
+
+    /// The owner, inside, goes on as an ordinary holder of the lock.
+    pub fn unbias(self) {
+        let v = self.shared();
+        v.bias.swap(0, Ordering::SeqCst);
+        v.inside.store(0, Ordering::Release);
+    }
+
+    /// The end of an undisturbed call by an ordinary holder: keep the lock if this
+    /// thread seems to be alone here, else let go.
+    #[inline]
+    pub fn release(self, me: u64) {
+        let v = self.shared();
+        let streak = v.streak.load(Ordering::Relaxed) + 1;
+        if v.regular.load(Ordering::Relaxed) != me {
+            v.regular.store(me, Ordering::Relaxed);
+            v.streak.store(0, Ordering::Relaxed);
+        } else if streak > v.patience.load(Ordering::Relaxed) {
+            return self.keep(me);
+        } else {
+            v.streak.store(streak, Ordering::Relaxed);
+        }
+        self.unlock();
+    }
+
+    #[cold]
+    fn keep(self, me: u64) {
+        let v = self.shared();
+        if !possible() {
+            return self.unlock();
+        }
+        v.streak.store(0, Ordering::Relaxed);
+        v.biased_at.store(now(), Ordering::Relaxed);
+        v.bias.swap(me, Ordering::SeqCst);
+        if v.pending.load(Ordering::Relaxed) != 0 {
+            self.kick();
+        }
+    }
+
+    /// Whether some thread keeps the lock.
+    pub fn is_biased(self) -> bool {
+        self.shared().bias.load(Ordering::Relaxed) != 0
+    }
+
+    /// Have no thread go in as the owner any more. Does not wait for one inside.
+    #[cold]
+    pub fn revoke(self) {
+        let v = self.shared();
+        let owner = v.bias.load(Ordering::Relaxed);
+        if owner <= TAKEN
+            || v.bias
+                .compare_exchange(owner, TAKING, Ordering::SeqCst, Ordering::Relaxed)
+                .is_err()
+        {
+            return;
+        }
+        let lasted = now().saturating_sub(v.biased_at.load(Ordering::Relaxed));
+        let patience = match v.patience.load(Ordering::Relaxed) {
+            before if lasted < LASTING_NS => (before * 2).clamp(PATIENCE_MIN, PATIENCE_MAX),
+            _ => PATIENCE_MIN,
+        };
+        v.patience.store(patience, Ordering::Relaxed);
+        membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+        v.bias
+            .compare_exchange(TAKING, TAKEN, Ordering::SeqCst, Ordering::Relaxed)
+            .ok();
+    }
+
+    /// Become the holder of a lock whose owner lost it and is outside.
+    fn claim(self) -> bool {
+        let v = self.shared();
+        v.bias.load(Ordering::Acquire) == TAKEN
+            && v.inside.load(Ordering::Acquire) == 0
+            && v.bias
+                .compare_exchange(TAKEN, 0, Ordering::SeqCst, Ordering::Relaxed)
+                .is_ok()
+    }
+}
