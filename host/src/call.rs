@@ -17,6 +17,17 @@ pub const SPINS: u32 = 200;
 /// What a call answers once the kernel is gone.
 pub const GONE: i64 = -(libc::ESHUTDOWN as i64);
 
+/// How a thread waits for its request.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Wait {
+    /// It does the work itself when nobody else does.
+    Inside,
+    /// It only sleeps, and the service thread works: in a signal handler. Inside,
+    /// its stack would be the kernel's, so that the next signal would find the
+    /// signal stack unused and overwrite what waits there.
+    Outside,
+}
+
 /// The identity with which a host thread calls: its slot and its thread id.
 #[derive(Clone, Copy)]
 pub struct Caller {
@@ -71,7 +82,7 @@ impl Inner {
             return exit.ret;
         }
         cpu.unbias();
-        match thread::caller(self) {
+        match thread::caller(self, Wait::Inside) {
             Ok(caller) => self.finish(caller, cpu, exit.reason),
             // It keeps a CPU, so it has made calls.
             Err(_) => unreachable!("a thread without a slot was inside"),
@@ -80,7 +91,7 @@ impl Inner {
 
     #[inline(never)]
     fn call_unkept(self: &Arc<Self>, nr: i64, args: &[u64; 6]) -> i64 {
-        match thread::caller(self) {
+        match thread::caller(self, Wait::Inside) {
             Ok(caller) => self.call_as(caller, nr, args),
             Err(errno) => -i64::from(errno),
         }
@@ -103,7 +114,7 @@ impl Inner {
             }
             cpu.unlock();
         }
-        self.request(caller, nr, args)
+        self.request(caller, nr, args, Wait::Inside)
     }
 
     /// Whether this thread is in the kernel and called out of it: from a device's
@@ -114,7 +125,7 @@ impl Inner {
 
     /// By message: put the request into the slot and see that it gets done.
     #[cold]
-    pub fn request(&self, caller: Caller, nr: i64, args: &[u64; 6]) -> i64 {
+    pub fn request(&self, caller: Caller, nr: i64, args: &[u64; 6], how: Wait) -> i64 {
         let slot = caller.slot;
         // SAFETY: the slot is idle, so it is the caller's to write.
         let shared = unsafe {
@@ -147,7 +158,14 @@ impl Inner {
             }
         }
         cpu.raise(abi::IRQ_REQUEST);
-        self.wait(caller, cpu)
+        if how == Wait::Outside {
+            if cpu.enter_biased(me()) {
+                cpu.unbias();
+                cpu.unlock();
+            }
+            cpu.kick();
+        }
+        self.wait(caller, cpu, how)
     }
 
     /// The call has switched tasks, so this thread came out of the kernel for
@@ -155,7 +173,7 @@ impl Inner {
     #[cold]
     pub fn finish(&self, caller: Caller, cpu: Cpu, reason: u64) -> i64 {
         self.run(cpu, caller, reason);
-        self.wait(caller, cpu)
+        self.wait(caller, cpu, Wait::Inside)
     }
 
     /// Go on inside while others want to run and our result is not there.
@@ -181,7 +199,7 @@ impl Inner {
 
     /// Until the result is in the slot: enter when the CPU is free, since then
     /// nobody else does our work, and sleep when it is not.
-    fn wait(&self, caller: Caller, cpu: Cpu) -> i64 {
+    fn wait(&self, caller: Caller, cpu: Cpu, how: Wait) -> i64 {
         // SAFETY: the slot is the caller's.
         let slot = unsafe { &*caller.slot };
         let mut spins = 0;
@@ -195,7 +213,7 @@ impl Inner {
             if self.is_dead() {
                 return GONE;
             }
-            if cpu.shared().pending.load(Ordering::Relaxed) != 0 {
+            if how == Wait::Inside && cpu.shared().pending.load(Ordering::Relaxed) != 0 {
                 if cpu.try_lock() {
                     if self.is_dead() {
                         cpu.unlock();

@@ -3,7 +3,7 @@
 use crate::abi;
 use crate::area::Area;
 use crate::bias;
-use crate::call::Caller;
+use crate::call::{Caller, Wait};
 use crate::cpu::{Cpu, Gate};
 use crate::futex;
 use crate::kernel::Doorbell;
@@ -201,13 +201,13 @@ impl Inner {
     }
 
     /// A request through process 1's slot, for what only it can do.
-    pub fn init_request(&self, tid: u32, nr: i64, arg: u64) -> i64 {
+    pub fn init_request(&self, tid: u32, nr: i64, arg: u64, how: Wait) -> i64 {
         let _one = self.init.lock().unwrap_or_else(|e| e.into_inner());
         let caller = Caller {
             slot: self.area.init_thread(),
             tid,
         };
-        self.request(caller, nr, &[arg, 0, 0, 0, 0, 0])
+        self.request(caller, nr, &[arg, 0, 0, 0, 0, 0], how)
     }
 
     fn stop_devices(&self) {

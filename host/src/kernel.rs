@@ -47,6 +47,11 @@ impl Kernel {
     /// # Safety
     /// The call may read and write what its arguments point to, as the man page
     /// says; a pointer to nowhere is answered with `-EFAULT`.
+    ///
+    /// Not from a signal handler that runs on an alternate signal stack: while a
+    /// thread is inside, its stack is the kernel's, so the next signal would take
+    /// the signal stack for unused. A handler that interrupted a call of its own
+    /// thread is answered with `-EDEADLK`.
     #[inline]
     pub unsafe fn syscall(&self, nr: i64, args: [u64; 6]) -> i64 {
         self.inner.call(nr, &args)

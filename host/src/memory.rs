@@ -117,10 +117,24 @@ impl Memory {
 
     /// The kernel's `map`: `prot` is of `PROT_READ`…
     pub fn map(&self, va: u64, pa: u64, len: u64, prot: i32) -> io::Result<()> {
-        if !self.in_window(va, len) || pa.checked_add(len).is_none_or(|e| e > self.ram_size) {
+        if pa.checked_add(len).is_none_or(|e| e > self.ram_size) {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        if va == self.base + pa {
+            return self.protect(va, len, prot);
+        }
+        if !self.in_window(va, len) {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         self.show(va, pa, len, prot)
+    }
+
+    fn protect(&self, va: u64, len: u64, prot: i32) -> io::Result<()> {
+        // SAFETY: the kernel's own RAM, whose protection is its own matter.
+        match unsafe { libc::mprotect(va as *mut _, len as usize, prot) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 
     /// The kernel's `unmap`: back to reserved.

@@ -227,8 +227,8 @@ unsafe extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *
 }
 
 /// The program touched a page of a kernel's user window that is not shown yet:
-/// the kernel answers, as it would on hardware. Not a trampoline: the thread is
-/// outside, on a stack of its own, and calls like any other.
+/// the kernel answers, as it would on hardware. The thread stays outside and the
+/// service thread does the work (`Wait::Outside`).
 fn user_fault(address: u64, error: u64) -> bool {
     let kernel = KERNELS.iter().find(|e| {
         e.base.load(Ordering::Acquire) != 0

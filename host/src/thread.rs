@@ -2,7 +2,7 @@
 //! the thread takes the task away.
 
 use crate::abi;
-use crate::call::Caller;
+use crate::call::{Caller, Wait};
 use crate::cpu;
 use crate::inner::Inner;
 use std::cell::{Cell, RefCell};
@@ -73,16 +73,16 @@ thread_local! {
 
 /// Who this thread is in `kernel`; attaches it when it calls for the first time.
 #[inline]
-pub fn caller(kernel: &Arc<Inner>) -> Result<Caller, i32> {
+pub fn caller(kernel: &Arc<Inner>, how: Wait) -> Result<Caller, i32> {
     match LAST.try_with(Cell::get) {
         Ok((id, caller)) if id == kernel.id => Ok(caller),
-        Ok(_) => find_or_attach(kernel),
+        Ok(_) => find_or_attach(kernel, how),
         Err(_) => Err(libc::ESRCH),
     }
 }
 
 #[cold]
-fn find_or_attach(kernel: &Arc<Inner>) -> Result<Caller, i32> {
+fn find_or_attach(kernel: &Arc<Inner>, how: Wait) -> Result<Caller, i32> {
     if kernel.is_foreign() {
         return Err(libc::ENOTSUP);
     }
@@ -99,7 +99,7 @@ fn find_or_attach(kernel: &Arc<Inner>) -> Result<Caller, i32> {
             if kernel.is_inside(tid) {
                 return Err(libc::EDEADLK);
             }
-            let caller = kernel.attach(tid)?;
+            let caller = kernel.attach(tid, how)?;
             list.0.push(Attachment {
                 kernel: Arc::downgrade(kernel),
                 id: kernel.id,
@@ -119,8 +119,11 @@ pub fn fault(id: u64, address: u64, error: u64) -> bool {
     let Some(kernel) = kernel else {
         return false;
     };
-    match caller(&kernel) {
-        Ok(caller) => kernel.request(caller, abi::NR_FAULT, &[address, error, 0, 0, 0, 0]) == 0,
+    match caller(&kernel, Wait::Outside) {
+        Ok(caller) => {
+            let args = [address, error, 0, 0, 0, 0];
+            kernel.request(caller, abi::NR_FAULT, &args, Wait::Outside) == 0
+        }
         Err(_) => false,
     }
 }
@@ -208,9 +211,9 @@ pub fn ensure_signal_stack() {
 impl Inner {
     /// A slot and a task for this host thread: process 1 clones it. Errors are
     /// errno values.
-    fn attach(&self, tid: u32) -> Result<Caller, i32> {
+    fn attach(&self, tid: u32, how: Wait) -> Result<Caller, i32> {
         let slot = self.area.take_slot().ok_or(libc::EAGAIN)?;
-        let pid = self.init_request(tid, abi::NR_ATTACH, slot as u64);
+        let pid = self.init_request(tid, abi::NR_ATTACH, slot as u64, how);
         if pid < 0 {
             self.area.give_slot(slot);
             return Err(-pid as i32);
@@ -220,7 +223,7 @@ impl Inner {
 
     fn detach(&self, caller: Caller) {
         if !self.is_dead() {
-            self.request(caller, abi::NR_DETACH, &[0; 6]);
+            self.request(caller, abi::NR_DETACH, &[0; 6], Wait::Inside);
         }
         self.area.give_slot(caller.slot);
     }

@@ -30,6 +30,12 @@ void show_regs(struct pt_regs *regs)
 
 void tane_oops(struct pt_regs *regs, const char *what, unsigned long address)
 {
+	static atomic_t depth;
+
+	/* What an oops prints may itself be broken: say less, but end. */
+	if (atomic_inc_return(&depth) > 1)
+		tane_dead(1, depth.counter > 2 ? "oops in an oops in an oops" :
+						 "oops in an oops");
 	oops_enter();
 	console_verbose();
 	bust_spinlocks(1);

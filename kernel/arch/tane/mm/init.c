@@ -7,6 +7,7 @@
 #include <asm/sections.h>
 #include <asm/setup.h>
 #include <asm/tlbflush.h>
+#include "mm.h"
 
 pgd_t swapper_pg_dir[PTRS_PER_PGD] __page_aligned_bss;
 unsigned long empty_zero_page[PAGE_SIZE / sizeof(unsigned long)]
@@ -40,6 +41,18 @@ void __init mem_init(void)
 void free_initmem(void)
 {
 	free_initmem_default(-1);
+}
+
+/* Constants, and what only init wrote. Code is read-only from the start. */
+void mark_rodata_ro(void)
+{
+	unsigned long start = (unsigned long)__start_rodata;
+	unsigned long end = (unsigned long)__tane_rodata_end;
+	int error = tane_host(map, start, __pa(start), end - start,
+			      TANE_PROT_READ);
+
+	if (error)
+		pr_warn("The host cannot protect constants: error %d\n", error);
 }
 
 static const pgprot_t protection_map[16] = {

@@ -9,4 +9,7 @@ struct mm_struct;
 
 bool tane_show_user(struct mm_struct *mm, unsigned long address, bool write);
 
+/* vmlinux.lds.S: behind the constants. */
+extern char __tane_rodata_end[];
+
 #endif

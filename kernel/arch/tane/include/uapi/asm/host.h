@@ -126,7 +126,8 @@ struct tane_ops {
 	int (*random)(void *host, void *buf, __u64 len);
 	/*
 	 * Show len bytes of RAM that start at physical address pa at address
-	 * va of the vmalloc or user window; take whatever was there away.
+	 * va of the vmalloc or user window; take whatever was there away. Or,
+	 * with va the place of pa in RAM itself, change the protection there.
 	 */
 	int (*map)(void *host, __u64 va, __u64 pa, __u64 len, __u32 prot);
 	/* Make the range of a window inaccessible again. */
