@@ -44,7 +44,7 @@ pub struct Vcpu {
     pub regular: AtomicU64,
     pub biased_at: AtomicU64,
     pub patience: AtomicU32,
-    pub pad: u32,
+    pub relaxed: u32,
     pub reserved: [u64; 6],
 }
 
@@ -96,6 +96,7 @@ pub struct Ops {
     pub unmap: extern "sysv64" fn(Host, u64, u64) -> i32,
     pub discard: extern "sysv64" fn(Host, u64, u64) -> i32,
     pub kick: extern "sysv64" fn(Host, u32),
+    pub yield_: extern "sysv64" fn(Host),
     pub wake: extern "sysv64" fn(Host, *const Thread),
     pub log: extern "sysv64" fn(Host, *const u8, u64),
     pub die: extern "sysv64" fn(Host, u32, *const u8, u64),

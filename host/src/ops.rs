@@ -24,6 +24,7 @@ pub fn table(host: *const Inner) -> abi::Ops {
         unmap,
         discard,
         kick,
+        yield_,
         wake,
         log,
         die,
@@ -96,6 +97,11 @@ extern "sysv64" fn discard(host: Host, pa: u64, len: u64) -> i32 {
 
 extern "sysv64" fn kick(host: Host, cpu: u32) {
     inner(host).cpu(cpu).kick();
+}
+
+extern "sysv64" fn yield_(_: Host) {
+    // SAFETY: no arguments.
+    unsafe { libc::sched_yield() };
 }
 
 extern "sysv64" fn wake(_: Host, thread: *const abi::Thread) {

@@ -55,6 +55,7 @@ fn the_rust_structures_are_those_of_the_header() {
             regular,
             biased_at,
             patience,
+            relaxed,
         ]
     );
     fields!(
@@ -69,6 +70,7 @@ fn the_rust_structures_are_those_of_the_header() {
         abi::Ops,
         [
             magic, version, size, host, monotonic, realtime, random, map, unmap, discard, kick,
+            yield_ = "yield",
             wake, log, die, notify,
         ]
     );

@@ -23,6 +23,11 @@ long tane_host_call(void *op, u64 a, u64 b, u64 c, u64 d);
 		       (u64)(c), (u64)(d))
 
 /* Leaf operations need no other stack. */
+static inline void tane_yield(void)
+{
+	tane_boot->ops->yield(tane_boot->ops->host);
+}
+
 static inline u64 tane_monotonic(void)
 {
 	return tane_boot->ops->monotonic(tane_boot->ops->host);

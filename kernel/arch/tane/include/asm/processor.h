@@ -39,12 +39,24 @@ static inline void start_thread(struct pt_regs *regs, unsigned long pc,
 
 unsigned long __get_wchan(struct task_struct *task);
 
-/* Something we wait for may be an interrupt of this CPU, so look. */
+/* So often a wait looks before it lets another thread of the host run. */
+#define TANE_RELAX_YIELD	1024
+
+/*
+ * What we wait for may be an interrupt of this CPU, so look. Or it may be up to
+ * another CPU, whose thread the host may have taken off its processor in the
+ * middle of a critical section.
+ */
 static __always_inline void cpu_relax(void)
 {
 	asm volatile("rep; nop" ::: "memory");
 	if (unlikely(tane_vcpu_get(pending)) && tane_vcpu_get(irq_enabled))
 		tane_irq_poll();
+#ifdef CONFIG_SMP
+	tane_vcpu_set(relaxed, tane_vcpu_get(relaxed) + 1);
+	if (unlikely(!(tane_vcpu_get(relaxed) % TANE_RELAX_YIELD)))
+		tane_yield();
+#endif
 }
 
 static inline void prefetch(const void *x)

@@ -67,7 +67,7 @@ struct tane_vcpu {
 	__u64 regular;		/* H  who called last */
 	__u64 biased_at;	/* H  when it was last biased, CLOCK_MONOTONIC ns */
 	__u32 patience;		/* H  the streak that makes it biased */
-	__u32 pad;
+	__u32 relaxed;		/* K  cpu_relax() so far */
 	__u64 reserved[6];
 };
 
@@ -136,6 +136,8 @@ struct tane_ops {
 	int (*discard)(void *host, __u64 pa, __u64 len);
 	/* The service thread of this virtual CPU shall look at it again. Leaf. */
 	void (*kick)(void *host, __u32 cpu);
+	/* Let another thread of the host run: this one has waited long. Leaf. */
+	void (*yield)(void *host);
 	/* Wake the host thread that waits on this slot. Leaf. */
 	void (*wake)(void *host, struct tane_thread *thread);
 	/* One piece of the kernel log, not terminated. */
