@@ -45,7 +45,9 @@ pub struct Vcpu {
     pub biased_at: AtomicU64,
     pub patience: AtomicU32,
     pub relaxed: u32,
-    pub reserved: [u64; 6],
+    pub spinners: AtomicU32,
+    pub pad: u32,
+    pub reserved: [u64; 5],
 }
 
 pub const THREAD_IDLE: u32 = 0;
@@ -69,7 +71,7 @@ pub struct Thread {
     pub args: [u64; 6],
     pub ret: i64,
     pub sleeping: AtomicU32,
-    pub pad: u32,
+    pub spin: AtomicU32,
     pub reserved: [u64; 3],
 }
 

@@ -107,7 +107,7 @@ impl Cpu {
             return self.unlock();
         }
         if v.pending.load(Ordering::Relaxed) != 0 {
-            self.kick();
+            self.report();
         }
     }
 
@@ -157,7 +157,7 @@ impl Cpu {
         v.biased_at.store(now(), Ordering::Relaxed);
         v.bias.swap(me, Ordering::SeqCst);
         if v.pending.load(Ordering::Relaxed) != 0 {
-            self.kick();
+            self.report();
         }
     }
 

@@ -7,12 +7,13 @@ use crate::bias::{self, me};
 use crate::cpu::{rdgsbase, Cpu};
 use crate::futex;
 use crate::inner::Inner;
+use crate::spin::Spin;
 use crate::thread;
 use std::sync::atomic::{fence, Ordering};
 use std::sync::Arc;
 
-/// How often a thread looks again before it sleeps while another is inside.
-pub const SPINS: u32 = 200;
+/// How often a thread tries again before it asks for help while another is inside.
+pub const TRIES: u32 = 200;
 
 /// What a call answers once the kernel is gone.
 pub const GONE: i64 = -(libc::ESHUTDOWN as i64);
@@ -142,7 +143,7 @@ impl Inner {
         // Only when the kernel has taken the slot off its list may anyone serve
         // the request: a slot that is done must not be linked any more.
         shared.state.store(abi::THREAD_LINKED, Ordering::Release);
-        let cpu = self.cpu(shared.vcpu.load(Ordering::Relaxed));
+        let mut cpu = self.cpu(shared.vcpu.load(Ordering::Relaxed));
         let requests = &cpu.shared().requests;
         let mut head = requests.load(Ordering::Relaxed);
         loop {
@@ -156,6 +157,10 @@ impl Inner {
                 Ok(_) => break,
                 Err(now) => head = now,
             }
+        }
+        // The first CPU never goes, and takes the requests of those that went.
+        if !cpu.is_online() {
+            cpu = self.cpu(0);
         }
         cpu.raise(abi::IRQ_REQUEST);
         if how == Wait::Outside {
@@ -198,47 +203,59 @@ impl Inner {
     }
 
     /// Until the result is in the slot: enter when the CPU is free, since then
-    /// nobody else does our work, and sleep when it is not.
+    /// nobody else does our work, spin while the result may be near, and sleep.
     fn wait(&self, caller: Caller, cpu: Cpu, how: Wait) -> i64 {
         // SAFETY: the slot is the caller's.
         let slot = unsafe { &*caller.slot };
-        let mut spins = 0;
+        let mut tries = 0;
+        let mut spin = Spin::new(slot, how);
         loop {
             let state = slot.state.load(Ordering::Acquire);
             if state == abi::THREAD_DONE {
                 slot.state.store(abi::THREAD_IDLE, Ordering::Relaxed);
+                spin.stop(cpu);
                 // SAFETY: the kernel is done with the slot.
                 return unsafe { (*caller.slot).ret };
             }
             if self.is_dead() {
+                spin.stop(cpu);
                 return GONE;
             }
-            if how == Wait::Inside && cpu.shared().pending.load(Ordering::Relaxed) != 0 {
+            if how == Wait::Inside
+                && cpu.shared().pending.load(Ordering::Relaxed) != 0
+                && cpu.is_online()
+            {
                 if cpu.try_lock() {
                     if self.is_dead() {
                         cpu.unlock();
-                        return GONE;
+                        continue;
                     }
                     cpu.occupy(caller.tid);
                     let reason = (self.gate.enter)(cpu.ptr()).reason;
                     self.run(cpu, caller, reason);
-                    spins = 0;
+                    tries = 0;
                     continue;
                 }
-                if spins < SPINS {
-                    spins += 1;
+                if tries < TRIES {
+                    tries += 1;
                     std::hint::spin_loop();
                     continue;
                 }
                 cpu.kick();
             }
+            if spin.goes_on(cpu) {
+                continue;
+            }
+            spin.stop(cpu);
             slot.sleeping.store(1, Ordering::SeqCst);
             fence(Ordering::SeqCst);
+            spin.sleeps();
             if slot.state.load(Ordering::Acquire) == state && !self.is_dead() {
                 futex::wait(&slot.state, state, None);
             }
             slot.sleeping.store(0, Ordering::Relaxed);
-            spins = 0;
+            spin.slept();
+            tries = 0;
         }
     }
 }

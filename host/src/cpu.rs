@@ -76,6 +76,15 @@ impl Cpu {
         v.holder.store(0, Ordering::Relaxed);
         v.lock.swap(0, Ordering::SeqCst);
         if v.pending.load(Ordering::Relaxed) != 0 {
+            self.report();
+        }
+    }
+
+    /// An interrupt is pending: see that somebody takes it. A thread that spins
+    /// sees it by itself, and reports it when it stops spinning.
+    #[cold]
+    pub fn report(self) {
+        if self.shared().spinners.load(Ordering::SeqCst) == 0 {
             self.kick();
         }
     }
@@ -85,6 +94,12 @@ impl Cpu {
     pub fn occupy(self, tid: u32) {
         set_gs(self.0 as u64);
         self.shared().holder.store(tid, Ordering::Relaxed);
+    }
+
+    /// Whether the kernel uses this CPU; one that went comes back.
+    #[inline]
+    pub fn is_online(self) -> bool {
+        self.shared().online.load(Ordering::SeqCst) != 0
     }
 
     /// Whether that thread is inside; only it itself can know for sure.

@@ -10,6 +10,7 @@
 //! cpu.rs       a virtual CPU: its lock and its gates
 //! bias.rs      how one thread keeps that lock between its calls
 //! call.rs      a system call: the fast way, and by message
+//! spin.rs      how long a waiting thread looks before it sleeps
 //! thread.rs    host threads and the kernel tasks that serve them
 //! service.rs   one thread per virtual CPU for timers and device interrupts
 //! signals.rs   faults and injected interrupts
@@ -37,6 +38,7 @@ mod memory;
 mod ops;
 mod service;
 mod signals;
+mod spin;
 mod thread;
 
 pub use boot::{BootError, Builder};

@@ -3,7 +3,7 @@
 //! interrupts a thread that stays inside without looking.
 
 use crate::abi;
-use crate::call::SPINS;
+use crate::call::TRIES;
 use crate::cpu::Cpu;
 use crate::futex;
 use crate::inner::Inner;
@@ -60,7 +60,7 @@ fn serve(kernel: &Inner, cpu: Cpu) {
                 .ok();
             cpu.raise(abi::IRQ_TIMER);
         }
-        if v.pending.load(Ordering::SeqCst) != 0 && v.online.load(Ordering::Acquire) != 0 {
+        if v.pending.load(Ordering::SeqCst) != 0 && cpu.is_online() {
             if cpu.is_biased() && seen_by_its_owner(cpu) {
                 continue;
             }
@@ -83,7 +83,7 @@ fn serve(kernel: &Inner, cpu: Cpu) {
 /// A thread that keeps the CPU is likely to come by, which costs it less than
 /// losing the CPU.
 fn seen_by_its_owner(cpu: Cpu) -> bool {
-    (0..SPINS).any(|_| {
+    (0..TRIES).any(|_| {
         std::hint::spin_loop();
         cpu.shared().pending.load(Ordering::Relaxed) == 0
     })
@@ -112,7 +112,8 @@ fn sleep(cpu: Cpu, seen: u32) {
     let timeout =
         (deadline != u64::MAX).then(|| Duration::from_nanos(deadline.saturating_sub(now())));
     v.sleep_until.store(deadline.max(1), Ordering::SeqCst);
-    if v.deadline.load(Ordering::SeqCst) == deadline && v.pending.load(Ordering::SeqCst) == 0 {
+    let wanted = v.pending.load(Ordering::SeqCst) != 0 && cpu.is_online();
+    if v.deadline.load(Ordering::SeqCst) == deadline && !wanted {
         futex::wait(&v.kick, seen, timeout);
     }
     v.sleep_until.store(0, Ordering::SeqCst);

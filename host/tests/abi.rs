@@ -56,22 +56,36 @@ fn the_rust_structures_are_those_of_the_header() {
             biased_at,
             patience,
             relaxed,
+            spinners,
         ]
     );
     fields!(
         c,
         "tane_thread",
         abi::Thread,
-        [state, vcpu, task, next, nr, args, ret, sleeping,]
+        [state, vcpu, task, next, nr, args, ret, sleeping, spin]
     );
     fields!(
         c,
         "tane_ops",
         abi::Ops,
         [
-            magic, version, size, host, monotonic, realtime, random, map, unmap, discard, kick,
+            magic,
+            version,
+            size,
+            host,
+            monotonic,
+            realtime,
+            random,
+            map,
+            unmap,
+            discard,
+            kick,
             yield_ = "yield",
-            wake, log, die, notify,
+            wake,
+            log,
+            die,
+            notify,
         ]
     );
     fields!(

@@ -90,7 +90,10 @@ static noinline long tane_finish_call(long nr, const u64 *args, long ret)
 	}
 }
 
-/* Others want this CPU while its host thread goes its own way. */
+/*
+ * Others want this CPU while its host thread goes its own way. It looks at
+ * pending when it is out.
+ */
 static noinline void tane_offer_cpu(void)
 {
 	struct tane_vcpu *vcpu = tane_vcpu();
@@ -98,7 +101,6 @@ static noinline void tane_offer_cpu(void)
 	/* Locked on one CPU too: the host sets bits from its other threads. */
 	asm volatile("lock orq %1, %0" : "+m" (vcpu->pending)
 		     : "r" (BIT_ULL(TANE_IRQ_RESCHEDULE)) : "memory");
-	tane_kick(vcpu->cpu);
 }
 
 static bool tane_is_finished(long ret)
@@ -239,10 +241,9 @@ void __noreturn tane_user_mode(void)
 	}
 }
 
-/* The request interrupt: wake the tasks of the threads that posted one. */
-void tane_handle_requests(void)
+/* Wake the tasks of the threads that posted a request on this CPU. */
+static void tane_take_requests(struct tane_vcpu *vcpu)
 {
-	struct tane_vcpu *vcpu = tane_vcpu();
 	struct tane_thread *slot =
 		(struct tane_thread *)xchg(&vcpu->requests, 0);
 
@@ -260,6 +261,22 @@ void tane_handle_requests(void)
 		wake_up_process(task);
 		put_task_struct(task);
 		slot = next;
+	}
+}
+
+/* The request interrupt. The first CPU also does the work of those that went. */
+void tane_handle_requests(void)
+{
+	struct tane_vcpu *vcpu = tane_vcpu();
+	unsigned int cpu;
+
+	tane_take_requests(vcpu);
+	if (!IS_ENABLED(CONFIG_HOTPLUG_CPU) || vcpu->cpu)
+		return;
+	for_each_possible_cpu(cpu) {
+		vcpu = tane_boot->vcpus + cpu;
+		if (!READ_ONCE(vcpu->online) && READ_ONCE(vcpu->requests))
+			tane_take_requests(vcpu);
 	}
 }
 

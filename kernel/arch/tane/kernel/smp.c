@@ -10,8 +10,9 @@
 #include <linux/smp.h>
 #include <asm/machine.h>
 #include <asm/setup.h>
+#include "smp.h"
 
-static void tane_send_ipi(unsigned int cpu, unsigned int irq)
+void tane_send_ipi(unsigned int cpu, unsigned int irq)
 {
 	struct tane_vcpu *vcpu = tane_boot->vcpus + cpu;
 
@@ -89,6 +90,10 @@ int __cpu_up(unsigned int cpu, struct task_struct *idle)
 	unsigned long *frame =
 		(unsigned long *)((unsigned long)task_pt_regs(idle) & ~15UL) - 9;
 
+	/* When it went before, its last thread may still be on the way out. */
+	while (READ_ONCE(vcpu->lock))
+		cpu_relax();
+
 	memset(frame, 0, 9 * sizeof(*frame));
 	frame[7] = (unsigned long)tane_start_secondary;
 	vcpu->kernel_sp = (u64)frame;
@@ -96,6 +101,7 @@ int __cpu_up(unsigned int cpu, struct task_struct *idle)
 	vcpu->switches = (u64)cpu << 48;
 	vcpu->percpu_offset = per_cpu_offset(cpu);
 	vcpu->irq_enabled = ARCH_IRQ_DISABLED;
+	vcpu->pending = 0;
 	/* The service thread enters what was written before. */
 	smp_store_release(&vcpu->online, 1);
 	tane_send_ipi(cpu, TANE_IRQ_RESCHEDULE);

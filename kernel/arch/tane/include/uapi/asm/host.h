@@ -68,7 +68,9 @@ struct tane_vcpu {
 	__u64 biased_at;	/* H  when it was last biased, CLOCK_MONOTONIC ns */
 	__u32 patience;		/* H  the streak that makes it biased */
 	__u32 relaxed;		/* K  cpu_relax() so far */
-	__u64 reserved[6];
+	__u32 spinners;		/* H  threads that look at pending all the time */
+	__u32 pad;
+	__u64 reserved[5];
 };
 
 /* States of a host thread's request slot (tane_thread.state, a futex). */
@@ -95,7 +97,7 @@ struct tane_thread {
 	__u64 args[6];		/* H */
 	__s64 ret;		/* K */
 	__u32 sleeping;		/* H  the host thread waits on state */
-	__u32 pad;
+	__u32 spin;		/* H  how long it looks before it sleeps, ns */
 	__u64 reserved[3];
 };
 

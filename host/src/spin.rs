@@ -1,0 +1,94 @@
+//! How long a thread that waits for its call looks for the result before it
+//! sleeps. Sleeping and being woken costs some ten microseconds; an answer that
+//! is nearer than that is worth looking for, one that is further is not. What the
+//! last waits were like tells which kind this one is.
+
+use crate::abi;
+use crate::call::Wait;
+use crate::cpu::Cpu;
+use crate::service::now;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::OnceLock;
+
+/// The longest and the shortest time that is worth a try, in ns.
+const LONGEST: u32 = 40_000;
+const SHORTEST: u32 = 2_000;
+/// A sleep as short as this one would have been better spent spinning.
+const NEAR: u64 = 60_000;
+/// Looks between two readings of the clock.
+const LOOKS: u32 = 16;
+
+/// With one processor the answer cannot come while this thread is on it.
+fn worth_it() -> bool {
+    static SEVERAL: OnceLock<bool> = OnceLock::new();
+    *SEVERAL.get_or_init(|| std::thread::available_parallelism().is_ok_and(|n| n.get() > 1))
+}
+
+pub struct Spin<'a> {
+    /// What is left of this thread's experience, in ns; 0: sleep at once.
+    budget: &'a AtomicU32,
+    allowed: bool,
+    looks: u32,
+    /// When it began; 0: it does not spin.
+    began: u64,
+    fell_asleep: u64,
+}
+
+impl<'a> Spin<'a> {
+    pub fn new(slot: &'a abi::Thread, how: Wait) -> Self {
+        Self {
+            budget: &slot.spin,
+            allowed: how == Wait::Inside && worth_it(),
+            looks: 0,
+            began: 0,
+            fell_asleep: 0,
+        }
+    }
+
+    /// Pause once. False: it is time to sleep.
+    pub fn goes_on(&mut self, cpu: Cpu) -> bool {
+        let budget = self.budget.load(Ordering::Relaxed);
+        if !self.allowed || budget == 0 {
+            return false;
+        }
+        if self.began == 0 {
+            self.began = now();
+            cpu.shared().spinners.fetch_add(1, Ordering::SeqCst);
+        }
+        std::hint::spin_loop();
+        self.looks += 1;
+        if self.looks % LOOKS != 0 || now() - self.began < u64::from(budget) {
+            return true;
+        }
+        // It was in vain.
+        let less = if budget / 2 < SHORTEST { 0 } else { budget / 2 };
+        self.budget.store(less, Ordering::Relaxed);
+        self.allowed = false;
+        false
+    }
+
+    /// It spins no more. What came up for it to see, somebody else must take.
+    pub fn stop(&mut self, cpu: Cpu) {
+        if self.began == 0 {
+            return;
+        }
+        self.began = 0;
+        let v = cpu.shared();
+        v.spinners.fetch_sub(1, Ordering::SeqCst);
+        if v.pending.load(Ordering::SeqCst) != 0 {
+            cpu.report();
+        }
+    }
+
+    /// It is going to sleep.
+    pub fn sleeps(&mut self) {
+        self.fell_asleep = now();
+    }
+
+    /// It is awake again.
+    pub fn slept(&mut self) {
+        if now() - self.fell_asleep < NEAR {
+            self.budget.store(LONGEST, Ordering::Relaxed);
+        }
+    }
+}
