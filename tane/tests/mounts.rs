@@ -206,16 +206,16 @@ fn partitions_are_found_with_numbers_names_and_places() {
 fn label_and_uuid_are_those_of_blkid() {
     let dir = TempDir::new();
     let Some(kernel) = kernel() else { return };
-    let tools: [(&str, &[&str]); 6] = [
-        ("mkfs.ext2", &["-qF", "-L", "two"]),
-        ("mkfs.ext3", &["-qF"]),
-        ("mkfs.ext4", &["-qF", "-L", "some label"]),
-        ("mkfs.vfat", &["-F", "32", "-n", "LABEL"]),
-        ("mkfs.vfat", &["-F", "16", "-n", "LABEL"]),
-        ("mkfs.btrfs", &["-q", "-L", "b"]),
+    let tools: [(&str, &str, &[&str]); 6] = [
+        ("e2fsprogs", "mkfs.ext2", &["-qF", "-L", "two"]),
+        ("e2fsprogs", "mkfs.ext3", &["-qF"]),
+        ("e2fsprogs", "mkfs.ext4", &["-qF", "-L", "some label"]),
+        ("dosfstools", "mkfs.vfat", &["-F", "32", "-n", "LABEL"]),
+        ("dosfstools", "mkfs.vfat", &["-F", "16", "-n", "LABEL"]),
+        ("btrfs-progs", "mkfs.btrfs", &["-q", "-L", "b"]),
     ];
-    for (i, (mkfs, arguments)) in tools.into_iter().enumerate() {
-        if !Path::new("/usr/sbin").join(mkfs).exists() {
+    for (i, (package, mkfs, arguments)) in tools.into_iter().enumerate() {
+        if tane_test_support::tool(package, mkfs).is_none() {
             continue;
         }
         let image = blank(&dir, &i.to_string(), 128);
