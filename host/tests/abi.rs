@@ -69,9 +69,22 @@ fn the_rust_structures_are_those_of_the_header() {
         "tane_ops",
         abi::Ops,
         [
-            magic, version, size, host, monotonic, realtime, random, map, unmap, discard, kick,
+            magic,
+            version,
+            size,
+            host,
+            monotonic,
+            realtime,
+            random,
+            map,
+            unmap,
+            discard,
+            kick,
             yield_ = "yield",
-            wake, log, die, notify,
+            wake,
+            log,
+            die,
+            notify,
         ]
     );
     fields!(
