@@ -32,7 +32,7 @@ test: images
 check:
 	.ci/run
 
-lint: deps-build
+lint: deps
 	scripts/lint
 
 # BENCH holds options of tane-bench: make bench BENCH="--only cat --runs 31".

@@ -5,9 +5,6 @@ mod common;
 
 use common::*;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 #[test]
 fn a_tree_comes_back_from_an_image_as_it_went_in() {
@@ -251,51 +248,6 @@ fn a_full_image_is_an_error_and_stays_sound() {
         b""
     );
     assert_sound(&image);
-}
-
-#[test]
-fn an_interrupted_copy_leaves_whole_files_and_a_sound_image() {
-    if !has_kernel() {
-        return;
-    }
-    let s = Scratch::new();
-    let image = s.ext4("disk.img", None, 1024);
-    for i in 0..60 {
-        s.write(&format!("tree/{i}"), &vec![i; 8 << 20]);
-    }
-    let mut command = s.tane();
-    command
-        .args(["cp", "--progress=json", "tree", "disk.img:/"])
-        .stderr(Stdio::piped());
-    let mut child = command.spawn().expect("tane");
-    std::thread::sleep(Duration::from_millis(150));
-    // SAFETY: a signal to our own child.
-    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
-    let started = Instant::now();
-    let code = child.wait().expect("exit").code();
-    assert!(started.elapsed() < Duration::from_secs(20));
-    assert!(matches!(code, Some(130 | 0)), "{code:?}");
-    assert_sound(&image);
-    succeed(s.tane().args(["cp", "disk.img:/.", "out"]));
-    for entry in walk(&s.join("out")) {
-        assert_eq!(
-            entry.metadata().expect("a file").len(),
-            8 << 20,
-            "{}",
-            entry.display()
-        );
-    }
-}
-
-fn walk(dir: &Path) -> Vec<std::path::PathBuf> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        match entry.file_type() {
-            Ok(t) if t.is_dir() => files.extend(walk(&entry.path())),
-            _ => files.push(entry.path()),
-        }
-    }
-    files
 }
 
 #[test]

@@ -27,7 +27,7 @@
 //!     cargo +nightly miri test -p tane-devices --test rings --test hostile_disk
 //! RUSTFLAGS=-Zsanitizer=address cargo +nightly test -p tane-devices \
 //!     --target x86_64-unknown-linux-gnu --test virtio_blk --test lifecycle \
-//!     --test hostile_disk --test rings --test device
+//!     --test hostile_disk --test rings
 //! cargo +nightly fuzz run virtqueue        # in fuzz/
 //! ```
 //! Miri knows no memfd, so it runs what needs no disk of memory; and it does not

@@ -1,11 +1,11 @@
 //! Whatever a driver writes, a disk neither hangs nor leaves guest memory: the
 //! whole way from registers to backend, on bytes that proptest draws.
 
-mod common;
+mod rig;
 
-use common::hostile;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use rig::hostile;
 
 proptest! {
     #![proptest_config(ProptestConfig {

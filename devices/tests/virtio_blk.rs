@@ -1,10 +1,10 @@
 //! Promises of the block device, seen through a driver's eyes (virtio 1.2, 5.2).
 
-mod common;
+mod rig;
 
-use common::disk::*;
+use rig::driver::*;
 use std::io;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use tane_devices::BlockOptions;
 use tane_images::{buffer_mut, Access, Backend, Callback, Callbacks, Event, Failure, Fault};
@@ -48,7 +48,7 @@ fn every_style(test: impl Fn(BlockOptions, Style)) {
 fn what_was_written_is_read_back_in_every_style() {
     every_style(|options, style| {
         let disk = ram(1 << 20);
-        let mut guest = Guest::with(disk.clone(), options, style);
+        let guest = Guest::with(disk.clone(), options, style);
         for turn in 0..100 {
             let data = pattern(512 * (1 + turn % 5), turn as u8);
             assert_eq!(guest.write(7 * turn as u64, &data), OK, "{style:?}");
@@ -60,7 +60,7 @@ fn what_was_written_is_read_back_in_every_style() {
 
 #[test]
 fn memory_is_answered_inside_the_notification() {
-    let mut guest = Guest::new(ram(1 << 20));
+    let guest = Guest::new(ram(1 << 20));
     guest.write(0, &pattern(4096, 1));
     guest.read(0, 4096);
     let counters = guest.block.counters();
@@ -72,7 +72,7 @@ fn memory_is_answered_inside_the_notification() {
 
 #[test]
 fn a_notification_moves_a_bounded_number_of_bytes_itself() {
-    let mut guest = Guest::new(ram(8 << 20));
+    let guest = Guest::new(ram(8 << 20));
     let requests: Vec<_> = (0..3)
         .map(|i| guest.put(0, IN, 256 * i, &[], 128 << 10))
         .collect();
@@ -91,16 +91,19 @@ fn a_notification_moves_a_bounded_number_of_bytes_itself() {
 #[test]
 fn a_flush_reaches_the_backend_after_the_writes_before_it() {
     let disk = fault();
-    let mut guest = Guest::new(disk.clone());
-    for turn in 0..50u64 {
-        assert_eq!(guest.write(turn, &pattern(512, turn as u8)), OK);
+    let guest = Guest::new(disk.clone());
+    for turn in 0..50 {
+        for sector in 0..8 {
+            guest.put(0, OUT, sector, &pattern(512, turn), 0);
+        }
+        guest.kick(0);
+        for _ in 0..8 {
+            guest.wait(0);
+        }
         assert_eq!(guest.flush(), OK);
         let log = disk.log();
-        assert_eq!(log.len() as u64, 2 * turn + 2);
-        assert!(
-            matches!(&log[log.len() - 2], Event::Write { offset, .. } if *offset == 512 * turn)
-        );
-        assert_eq!(log[log.len() - 1], Event::Flush);
+        assert_eq!(log.len(), 9 * (usize::from(turn) + 1));
+        assert_eq!(log.last(), Some(&Event::Flush));
     }
 }
 
@@ -108,7 +111,7 @@ fn a_flush_reaches_the_backend_after_the_writes_before_it() {
 fn without_a_write_cache_every_write_is_durable_when_it_is_answered() {
     // The driver switches it off.
     let disk = fault();
-    let mut guest = Guest::new(disk.clone());
+    let guest = Guest::new(disk.clone());
     guest.registers.set_config(32, 0);
     assert_eq!(guest.write(0, &pattern(512, 1)), OK);
     assert_eq!(disk.log().last(), Some(&Event::Flush));
@@ -122,7 +125,7 @@ fn without_a_write_cache_every_write_is_durable_when_it_is_answered() {
         refuse: F_FLUSH | F_CONFIG_WCE,
         ..Style::default()
     };
-    let mut guest = Guest::with(disk.clone(), BlockOptions::default(), style);
+    let guest = Guest::with(disk.clone(), BlockOptions::default(), style);
     assert_eq!(guest.write(0, &pattern(512, 1)), OK);
     assert_eq!(disk.log().last(), Some(&Event::Flush));
 }
@@ -136,7 +139,7 @@ fn an_error_of_the_backend_is_an_io_error_of_that_request_only() {
             }
             _ => None,
         });
-        let mut guest = Guest::new(Arc::new(disk));
+        let guest = Guest::new(Arc::new(disk));
         assert_eq!(guest.write(1, &pattern(512, 1)), IOERR);
         let text = io::Error::from_raw_os_error(errno).to_string();
         assert_eq!(guest.block.last_error(), Some(text));
@@ -153,7 +156,7 @@ fn a_failed_flush_is_not_success() {
     let disk = Fault::new(ram(1 << 20), |operation| {
         (operation == Operation::Flush).then(|| Failure::errno(libc::EIO))
     });
-    let mut guest = Guest::new(Arc::new(disk));
+    let guest = Guest::new(Arc::new(disk));
     assert_eq!(guest.flush(), IOERR);
     guest.registers.set_config(32, 0);
     assert_eq!(guest.write(0, &pattern(512, 1)), IOERR);
@@ -168,30 +171,40 @@ fn a_write_of_which_only_a_part_got_through_is_not_success() {
         }),
         _ => None,
     });
-    let mut guest = Guest::new(Arc::new(disk));
+    let guest = Guest::new(Arc::new(disk));
     assert_eq!(guest.write(0, &pattern(1024, 1)), IOERR);
     assert_eq!(guest.read(0, 512).1, pattern(512, 1));
     assert_eq!(guest.read(1, 512).1, vec![0; 512]);
 }
 
 #[test]
-fn a_panic_of_the_backend_is_an_io_error() {
+fn a_panic_of_the_backend_is_an_io_error_of_that_request_only() {
     let callbacks = Callbacks {
         size: 1 << 20,
-        read: Box::new(|_, _| panic!("on purpose")),
+        read: Box::new(|_, offset| {
+            assert_ne!(offset, 0, "on purpose");
+            Ok(())
+        }),
         write: None,
         flush: None,
         discard: None,
     };
-    let mut guest = Guest::new(Arc::new(Callback::new(callbacks)));
+    // One thread, which must survive.
+    let options = BlockOptions {
+        threads: 1,
+        ..BlockOptions::default()
+    };
+    let disk = Arc::new(Callback::new(callbacks));
+    let guest = Guest::with(disk, options, Style::default());
     for _ in 0..10 {
         assert_eq!(guest.read(0, 512).0, IOERR);
+        assert_eq!(guest.read(1, 512).0, OK);
     }
 }
 
 #[test]
 fn requests_beyond_the_disk_or_of_odd_lengths_fail() {
-    let mut guest = Guest::new(fault());
+    let guest = Guest::new(fault());
     let sectors = 2048;
     assert_eq!(guest.read(sectors - 1, 512).0, OK);
     for (sector, len) in [
@@ -215,7 +228,7 @@ fn a_read_only_disk_says_so_and_refuses_changes() {
         read_only: true,
         ..BlockOptions::default()
     };
-    let mut guest = Guest::with(disk.clone(), options, Style::default());
+    let guest = Guest::with(disk.clone(), options, Style::default());
     // SAFETY: ours.
     let features = unsafe { (*guest.registers.pointer()).device_features };
     assert_ne!(features & 1 << 5, 0);
@@ -236,7 +249,7 @@ fn the_serial_number_is_answered() {
             serial: serial.into(),
             ..BlockOptions::default()
         };
-        let mut guest = Guest::with(ram(1 << 20), options, Style::default());
+        let guest = Guest::with(ram(1 << 20), options, Style::default());
         let (status, id, written) = guest.ask(GET_ID, 0, &[], 20);
         assert_eq!((status, written), (OK, 21));
         let end = id.iter().position(|b| *b == 0).unwrap_or(20);
@@ -247,7 +260,7 @@ fn the_serial_number_is_answered() {
 
 #[test]
 fn an_unknown_request_is_unsupported() {
-    let mut guest = Guest::new(ram(1 << 20));
+    let guest = Guest::new(ram(1 << 20));
     for kind in [2, 3, 5, 10, 12, 14, 0x8000_0000, u32::MAX] {
         assert_eq!(guest.ask(kind, 0, &[], 512).0, UNSUPP);
     }
@@ -256,7 +269,7 @@ fn an_unknown_request_is_unsupported() {
 #[test]
 fn discard_and_write_zeroes_do_all_their_ranges() {
     let disk = fault();
-    let mut guest = Guest::new(disk.clone());
+    let guest = Guest::new(disk.clone());
     assert_eq!(guest.write(0, &[7; 32 * 512]), OK);
     assert_eq!(guest.ranges(WRITE_ZEROES, &[(1, 2, 0), (8, 4, 1)]), OK);
     let mut want = vec![7; 32 * 512];
@@ -275,7 +288,7 @@ fn discard_and_write_zeroes_do_all_their_ranges() {
 #[test]
 fn a_wrong_range_changes_nothing_not_even_by_the_right_ones_before_it() {
     let disk = fault();
-    let mut guest = Guest::new(disk.clone());
+    let guest = Guest::new(disk.clone());
     for kind in [DISCARD, WRITE_ZEROES] {
         assert_eq!(guest.ranges(kind, &[(0, 1, 0), (2048, 1, 0)]), IOERR);
         assert_eq!(guest.ranges(kind, &[(0, 1, 0), (u64::MAX, 1, 0)]), IOERR);
@@ -304,7 +317,7 @@ fn the_last_half_sector_of_an_image_ends_in_zeros_and_is_not_written() {
             inline,
             ..BlockOptions::default()
         };
-        let mut guest = Guest::with(Arc::new(raw), options, Style::default());
+        let guest = Guest::with(Arc::new(raw), options, Style::default());
         assert_eq!(guest.registers.config(0, 8), 3u64.to_le_bytes());
         let mut want = pattern(1024 + 100, 3);
         want.resize(3 * 512, 0);
@@ -320,7 +333,7 @@ fn the_last_half_sector_of_an_image_ends_in_zeros_and_is_not_written() {
 #[test]
 fn a_disk_of_8_tib_works_to_its_last_sector() {
     let disk = ram(8 << 40);
-    let mut guest = Guest::new(disk);
+    let guest = Guest::new(disk);
     let last = (8u64 << 40) / 512 - 1;
     assert_eq!(guest.registers.config(0, 8), (last + 1).to_le_bytes());
     for sector in [last, (2 << 40) / 512, (4 << 40) / 512 - 1] {
@@ -340,7 +353,7 @@ fn a_size_that_changes_is_told_and_used() {
         direct: false,
     };
     let raw = Arc::new(Raw::open(&path, access).unwrap());
-    let mut guest = Guest::new(raw.clone());
+    let guest = Guest::new(raw.clone());
     assert_eq!(guest.write(8, &[1; 512]), IOERR);
     let before = guest.registers.generation();
     std::fs::OpenOptions::new()
@@ -362,7 +375,7 @@ fn a_size_that_changes_is_told_and_used() {
 #[test]
 fn an_overlay_is_written_and_the_disk_below_is_not() {
     let below = fault();
-    let mut guest = Guest::new(Arc::new(Overlay::new(below.clone())));
+    let guest = Guest::new(Arc::new(Overlay::new(below.clone())));
     assert_eq!(guest.write(3, &pattern(1024, 1)), OK);
     assert_eq!(guest.flush(), OK);
     assert_eq!(guest.ranges(WRITE_ZEROES, &[(0, 2, 0)]), OK);
@@ -381,7 +394,7 @@ fn requests_of_several_queues_are_all_answered_each_in_its_queue() {
             inline,
             ..options.clone()
         };
-        let mut guest = Guest::with(ram(8 << 20), options, Style::default());
+        let guest = Guest::with(ram(8 << 20), options, Style::default());
         assert_eq!(guest.registers.config(34, 2), [4, 0]);
         let mut asked = Vec::new();
         for turn in 0..40u64 {
@@ -401,12 +414,87 @@ fn requests_of_several_queues_are_all_answered_each_in_its_queue() {
 }
 
 #[test]
+fn many_requests_of_many_threads_are_all_answered_while_another_notifies() {
+    const QUEUES: u64 = 8;
+    for inline in [true, false] {
+        let options = BlockOptions {
+            queues: QUEUES as u16,
+            inline,
+            ..BlockOptions::default()
+        };
+        let guest = Guest::with(ram(1 << 20), options, Style::default());
+        let (guest, left) = (&guest, &AtomicU64::new(QUEUES));
+        let drive = move |me: u64| {
+            let queue = me as usize;
+            for round in 0..200u64 {
+                let fill = |i: u64| [(me * 31 + round + i) as u8; 512];
+                let sector = |i: u64| me * 200 + (round * 4 + i) % 200;
+                let asked: Vec<_> = (0..4)
+                    .map(|i| guest.put(queue, OUT, sector(i), &fill(i), 0))
+                    .collect();
+                guest.kick(queue);
+                for _ in &asked {
+                    guest.wait(queue);
+                }
+                assert!(asked.iter().all(|r| guest.answer(r).0 == OK));
+                let back = guest.put(queue, IN, sector(3), &[], 512);
+                guest.kick(queue);
+                guest.wait(queue);
+                assert_eq!(guest.answer(&back), (OK, fill(3).to_vec()));
+            }
+        };
+        std::thread::scope(|scope| {
+            for me in 0..QUEUES {
+                scope.spawn(move || {
+                    // Also when it fails.
+                    let _done = Done(left);
+                    drive(me);
+                });
+            }
+            while left.load(Relaxed) > 0 {
+                (0..QUEUES as u32).for_each(|queue| guest.transport.notify(queue));
+            }
+        });
+        let counters = guest.block.counters();
+        assert_eq!(counters.reads.load(Relaxed), QUEUES * 200);
+        assert_eq!(counters.writes.load(Relaxed), QUEUES * 800);
+        assert_eq!(counters.errors.load(Relaxed), 0);
+    }
+}
+
+struct Done<'a>(&'a AtomicU64);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+#[test]
+fn interrupts_come_as_the_driver_asked() {
+    let style = Style {
+        event_idx: false,
+        ..Style::default()
+    };
+    let guest = Guest::with(ram(1 << 20), BlockOptions::default(), style);
+    for (silent, interrupts) in [(true, 0), (false, 1)] {
+        guest.ring(0).set_no_interrupt(silent);
+        // Memory: answered before the notification returns.
+        let request = guest.put(0, OUT, 0, &[4; 512], 0);
+        guest.kick(0);
+        assert!(guest.ring(0).take().is_some());
+        assert_eq!(guest.answer(&request).0, OK);
+        assert_eq!(guest.line.counts().0, interrupts);
+    }
+}
+
+#[test]
 fn many_requests_at_a_time_are_answered_once_each() {
     every_style(|options, style| {
-        let mut guest = Guest::with(ram(8 << 20), options, style);
+        let guest = Guest::with(ram(8 << 20), options, style);
         for _ in 0..20 {
             let mut asked = Vec::new();
-            while guest.rings[0].free() >= 4 {
+            while guest.ring(0).free() >= 4 {
                 let sector = asked.len() as u64 * 4;
                 asked.push(guest.put(0, OUT, sector, &pattern(2048, sector as u8), 0));
             }
@@ -416,7 +504,7 @@ fn many_requests_at_a_time_are_answered_once_each() {
             let mut want: Vec<_> = asked.iter().map(|r| r.head).collect();
             want.sort_unstable();
             assert_eq!(heads, want);
-            assert!(guest.rings[0].take().is_none());
+            assert!(guest.ring(0).take().is_none());
         }
     });
 }
@@ -434,7 +522,7 @@ fn reads_and_writes_at_random_agree_with_a_model() {
     let test = proptest::collection::vec(operation, 1..40);
     let result = TestRunner::new(config).run(&test, |operations| {
         let model = Mutex::new(vec![0u8; 80 * 512]);
-        let mut guest = Guest::new(Arc::new(Overlay::new(ram(80 * 512))));
+        let guest = Guest::new(Arc::new(Overlay::new(ram(80 * 512))));
         for (kind, sector, count, seed) in operations {
             let mut model = model.lock().unwrap();
             let range = sector as usize * 512..(sector as usize + count as usize) * 512;

@@ -43,18 +43,7 @@ pub(crate) fn complete(
 
 /// Fill `to`, with zeros behind the end of the file.
 pub(crate) fn read_full(file: &File, to: Buffers, offset: u64) -> io::Result<()> {
-    let done = complete(to, offset, |part, at| {
-        // SAFETY: the buffers are the caller's; the host kernel fills them.
-        let n = unsafe {
-            libc::preadv(
-                file.as_raw_fd(),
-                part.as_ptr(),
-                part.len() as i32,
-                at as libc::off_t,
-            )
-        };
-        moved(n)
-    })?;
+    let done = complete(to, offset, |part, at| once(file, Way::In, part, at, 0))?;
     let wanted = total(to);
     if done < wanted {
         let mut rest = Vec::new();
@@ -67,18 +56,7 @@ pub(crate) fn read_full(file: &File, to: Buffers, offset: u64) -> io::Result<()>
 
 /// Write all of `from`.
 pub(crate) fn write_full(file: &File, from: Buffers, offset: u64) -> io::Result<()> {
-    let done = complete(from, offset, |part, at| {
-        // SAFETY: the buffers are the caller's; the host kernel reads them.
-        let n = unsafe {
-            libc::pwritev(
-                file.as_raw_fd(),
-                part.as_ptr(),
-                part.len() as i32,
-                at as libc::off_t,
-            )
-        };
-        moved(n)
-    })?;
+    let done = complete(from, offset, |part, at| once(file, Way::Out, part, at, 0))?;
     if done < total(from) {
         return Err(io::ErrorKind::WriteZero.into());
     }
@@ -96,47 +74,22 @@ pub(crate) enum AtOnce {
 
 /// preadv2(2) with RWF_NOWAIT: only what the page cache holds.
 pub(crate) fn read_at_once(file: &File, to: Buffers, offset: u64) -> AtOnce {
-    if to.len() > IOV_MAX {
-        return AtOnce::WouldBlock;
-    }
-    // SAFETY: the buffers are the caller's; the host kernel fills them.
-    let n = unsafe {
-        libc::preadv2(
-            file.as_raw_fd(),
-            to.as_ptr(),
-            to.len() as i32,
-            offset as libc::off_t,
-            libc::RWF_NOWAIT,
-        )
-    };
-    at_once(n, total(to))
+    at_once(file, Way::In, to, offset)
 }
 
 /// pwritev2(2) with RWF_NOWAIT. Without that flag a buffered write may wait: for
 /// the rest of a page, for a journal, for the share of dirty memory to fall.
 pub(crate) fn write_at_once(file: &File, from: Buffers, offset: u64) -> AtOnce {
-    if from.len() > IOV_MAX {
-        return AtOnce::WouldBlock;
-    }
-    // SAFETY: the buffers are the caller's; the host kernel reads them.
-    let n = unsafe {
-        libc::pwritev2(
-            file.as_raw_fd(),
-            from.as_ptr(),
-            from.len() as i32,
-            offset as libc::off_t,
-            libc::RWF_NOWAIT,
-        )
-    };
-    at_once(n, total(from))
+    at_once(file, Way::Out, from, offset)
 }
 
-fn at_once(n: isize, wanted: usize) -> AtOnce {
-    if n == wanted as isize {
-        return AtOnce::Done;
+fn at_once(file: &File, way: Way, buffers: Buffers, offset: u64) -> AtOnce {
+    if buffers.len() > IOV_MAX {
+        return AtOnce::WouldBlock;
     }
-    // Other errors are for the blocking way to meet again, and to report.
-    match moved(n) {
+    match once(file, way, buffers, offset, libc::RWF_NOWAIT) {
+        Ok(n) if n == total(buffers) => AtOnce::Done,
+        // Other errors are for the blocking way to meet again, and to report.
         Err(e) if matches!(e.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => {
             AtOnce::Unsupported
         }
@@ -169,7 +122,22 @@ pub(crate) fn fallocate(file: &File, mode: i32, offset: u64, len: u64) -> io::Re
     }
 }
 
-fn moved(n: isize) -> io::Result<usize> {
+/// Into the buffers, or out of them.
+#[derive(Clone, Copy)]
+enum Way {
+    In,
+    Out,
+}
+
+/// One call of the host's preadv2(2) or pwritev2(2), of at most `IOV_MAX` buffers.
+fn once(file: &File, way: Way, buffers: Buffers, offset: u64, flags: i32) -> io::Result<usize> {
+    let call = match way {
+        Way::In => libc::preadv2,
+        Way::Out => libc::pwritev2,
+    };
+    let (at, count) = (buffers.as_ptr(), buffers.len() as i32);
+    // SAFETY: the buffers are the caller's; the host kernel fills or reads them.
+    let n = unsafe { call(file.as_raw_fd(), at, count, offset as libc::off_t, flags) };
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }
 

@@ -42,6 +42,7 @@ mod error;
 mod file;
 mod image;
 mod kernel;
+mod label;
 mod machine;
 mod metadata;
 mod mount;

@@ -6,6 +6,7 @@
 
 use crate::error::Result;
 use crate::kernel::Kernel;
+use crate::label;
 use crate::sys::SysResult;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -38,6 +39,8 @@ enum Label {
     /// Place and length; ends at a NUL or with padding.
     Bytes(usize, usize),
     Utf16(usize, usize),
+    /// Somewhere else: this finds it.
+    Found(fn(label::Read) -> Option<String>),
 }
 
 enum Uuid {
@@ -132,10 +135,15 @@ static KINDS: &[Kind] = &[
     kind(
         "ntfs3",
         &[(3, b"NTFS    ")],
-        Label::None,
+        Label::Found(label::ntfs),
         Uuid::Serial(0x48),
     ),
-    kind("exfat", &[(3, b"EXFAT   ")], Label::None, Uuid::Short(100)),
+    kind(
+        "exfat",
+        &[(3, b"EXFAT   ")],
+        Label::Found(label::exfat),
+        Uuid::Short(100),
+    ),
     kind(
         "vfat",
         &[(82, b"FAT32   "), (510, b"\x55\xaa")],
@@ -160,9 +168,24 @@ static KINDS: &[Kind] = &[
         Label::Bytes(0x8028, 32),
         Uuid::None,
     ),
-    kind("udf", &[(0x8001, b"BEA01")], Label::None, Uuid::None),
-    kind("hfsplus", &[(1024, b"H+\0\x04")], Label::None, Uuid::None),
-    kind("hfsplus", &[(1024, b"HX\0\x05")], Label::None, Uuid::None),
+    kind(
+        "udf",
+        &[(0x8001, b"BEA01")],
+        Label::Found(label::udf),
+        Uuid::None,
+    ),
+    kind(
+        "hfsplus",
+        &[(1024, b"H+\0\x04")],
+        Label::Found(label::hfsplus),
+        Uuid::None,
+    ),
+    kind(
+        "hfsplus",
+        &[(1024, b"HX\0\x05")],
+        Label::Found(label::hfsplus),
+        Uuid::None,
+    ),
     kind(
         "cramfs",
         &[(0, b"\x45\x3d\xcd\x28")],
@@ -180,26 +203,31 @@ static KINDS: &[Kind] = &[
 /// Look at a device inside the kernel, such as /dev/vda1. None if nothing known
 /// is on it.
 pub(crate) fn probe(kernel: &Kernel, device: &Path) -> Result<Option<FileSystem>> {
-    let head = read_head(kernel, device).map_err(|errno| errno.on("read", device))?;
-    Ok(recognise(&head))
+    let open = |path: &std::ffi::CStr| kernel.openat(libc::AT_FDCWD, path, libc::O_RDONLY, 0);
+    let fd = crate::path::with_cstr(device.as_os_str().as_bytes(), open)
+        .map_err(|errno| errno.on("read", device))?;
+    let read = |at: u64, len| pread_all(kernel, fd.raw, at, len);
+    let head = read(0, HEAD).map_err(|errno| errno.on("read", device))?;
+    // What cannot be read has no name; that it cannot is for a mount to say.
+    let read = |at, len| read(at, len).ok().filter(|bytes| bytes.len() == len);
+    Ok(recognise(&head, &read))
 }
 
-fn read_head(kernel: &Kernel, device: &Path) -> SysResult<Vec<u8>> {
-    let open = |path: &std::ffi::CStr| kernel.openat(libc::AT_FDCWD, path, libc::O_RDONLY, 0);
-    let fd = crate::path::with_cstr(device.as_os_str().as_bytes(), open)?;
-    let mut head = vec![0; HEAD];
-    let mut len = 0;
-    while len < HEAD {
-        match kernel.pread(fd.raw, &mut head[len..], len as u64)? {
+/// `len` bytes, or fewer at the end.
+fn pread_all(kernel: &Kernel, fd: i32, at: u64, len: usize) -> SysResult<Vec<u8>> {
+    let mut bytes = vec![0; len];
+    let mut done = 0;
+    while done < len {
+        match kernel.pread(fd, &mut bytes[done..], at + done as u64)? {
             0 => break,
-            n => len += n,
+            n => done += n,
         }
     }
-    head.truncate(len);
-    Ok(head)
+    bytes.truncate(done);
+    Ok(bytes)
 }
 
-fn recognise(head: &[u8]) -> Option<FileSystem> {
+fn recognise(head: &[u8], read: label::Read) -> Option<FileSystem> {
     let has = |(at, mark): &(usize, &[u8])| head.get(*at..).is_some_and(|t| t.starts_with(mark));
     let kind = KINDS.iter().find(|kind| kind.magic.iter().all(has))?;
     let fstype = match kind.fstype {
@@ -208,7 +236,7 @@ fn recognise(head: &[u8]) -> Option<FileSystem> {
     };
     Some(FileSystem {
         fstype: fstype.to_owned(),
-        label: label(head, &kind.label),
+        label: label(head, read, &kind.label),
         uuid: uuid(head, &kind.uuid),
     })
 }
@@ -229,7 +257,7 @@ fn ext(head: &[u8]) -> &'static str {
     }
 }
 
-fn label(head: &[u8], place: &Label) -> Option<String> {
+fn label(head: &[u8], read: label::Read, place: &Label) -> Option<String> {
     let text = match *place {
         Label::None => return None,
         Label::Bytes(at, len) => {
@@ -241,12 +269,10 @@ fn label(head: &[u8], place: &Label) -> Option<String> {
             let bytes = head.get(at..at + 2 * units)?;
             let units = bytes
                 .chunks_exact(2)
-                .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
-                .take_while(|&unit| unit != 0);
-            char::decode_utf16(units)
-                .map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER))
-                .collect()
+                .map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
+            label::utf16(units)
         }
+        Label::Found(find) => find(read)?,
     };
     let text = text.trim_end();
     (!text.is_empty() && text != "NO NAME").then(|| text.to_owned())
@@ -269,7 +295,7 @@ fn uuid(head: &[u8], place: &Uuid) -> Option<String> {
             let n = u64::from_le_bytes(bytes.try_into().ok()?);
             (n != 0).then(|| format!("{n:016X}"))
         }
-        Uuid::Text(at, len) => label(head, &Label::Bytes(at, len)),
+        Uuid::Text(at, len) => label(head, &|_, _| None, &Label::Bytes(at, len)),
     }
 }
 
@@ -288,11 +314,15 @@ pub(crate) fn hyphenated(bytes: &[u8; 16]) -> String {
 mod tests {
     use super::*;
 
+    fn nothing(_: u64, _: usize) -> Option<Vec<u8>> {
+        None
+    }
+
     #[test]
     fn the_three_ext_are_told_apart() {
         let mut head = vec![0; 4096];
         head[0x438..0x43a].copy_from_slice(b"\x53\xef");
-        let fstype = |head: &[u8]| recognise(head).unwrap().fstype;
+        let fstype = |head: &[u8]| recognise(head, &nothing).unwrap().fstype;
         assert_eq!(fstype(&head), "ext2");
         head[0x45c] = 4;
         assert_eq!(fstype(&head), "ext3");
@@ -307,7 +337,7 @@ mod tests {
         head[0x460] = 0x42;
         head[0x478..0x47c].copy_from_slice(b"root");
         head[0x468..0x478].copy_from_slice(&std::array::from_fn::<u8, 16, _>(|i| i as u8));
-        let found = recognise(&head).unwrap();
+        let found = recognise(&head, &nothing).unwrap();
         assert_eq!(found.fstype, "ext4");
         assert_eq!(found.label.as_deref(), Some("root"));
         let uuid = "00010203-0405-0607-0809-0a0b0c0d0e0f";
@@ -316,8 +346,8 @@ mod tests {
 
     #[test]
     fn nothing_is_recognised_as_nothing() {
-        assert_eq!(recognise(&[]), None);
-        assert_eq!(recognise(&[0; HEAD]), None);
+        assert_eq!(recognise(&[], &nothing), None);
+        assert_eq!(recognise(&[0; HEAD], &nothing), None);
     }
 
     #[test]
@@ -329,7 +359,11 @@ mod tests {
             }
             let end = kind.magic.iter().map(|(at, mark)| at + mark.len()).max();
             for len in end.unwrap_or(0)..HEAD.min(end.unwrap_or(0) + 2000) {
-                recognise(&head[..len]);
+                let read = |at: u64, count: usize| {
+                    let at = usize::try_from(at).ok()?;
+                    head[..len].get(at..at.checked_add(count)?).map(Vec::from)
+                };
+                recognise(&head[..len], &read);
             }
         }
     }

@@ -100,8 +100,11 @@ fn holes_are_made_and_found() {
         file.set_len(8 * M).unwrap();
         file.write_all_at(b"end", 8 * M).unwrap();
         file.sync_all().unwrap();
-        if file.punch_hole(M, M / 2).is_err() {
-            return; // not every host file system can
+        match file.punch_hole(M, M / 2) {
+            Err(e) if e.errno() == libc::EOPNOTSUPP => {
+                return tane_test_support::skip("a file system without holes");
+            }
+            punched => punched.unwrap(),
         }
         assert_eq!(file.seek_hole(0).unwrap(), M);
         assert_eq!(file.seek_data(M).unwrap(), Some(M + M / 2));

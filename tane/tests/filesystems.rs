@@ -5,9 +5,10 @@ mod common;
 mod inside;
 
 use common::{blank, TempDir};
-use inside::{default_kernel, host_tool, run};
+use inside::{default_kernel, run};
 use std::path::{Path, PathBuf};
 use tane::{DiskOptions, Kernel, Mount, MountOptions};
+use tane_test_support::tool;
 
 /// A tool of the host: its package, its name, its arguments before the image.
 type Tool = (&'static str, &'static str, &'static [&'static str]);
@@ -47,7 +48,7 @@ impl Writable {
         let dir = TempDir::new();
         let image = blank(&dir, "image", self.mib);
         let (package, name, args) = self.mkfs;
-        let Some(mut mkfs) = host_tool(package, name) else {
+        let Some(mut mkfs) = tool(package, name) else {
             return;
         };
         run(mkfs.args(args).arg(&image));
@@ -83,7 +84,7 @@ impl Writable {
         let dmesg = kernel.dmesg();
         assert_eq!(inside::complaints(&dmesg), [""; 0]);
         if let Some((package, name, args)) = self.fsck {
-            if let Some(mut fsck) = host_tool(package, name) {
+            if let Some(mut fsck) = tool(package, name) {
                 let text = run(fsck.args(args).arg(&image));
                 assert!(!text.contains("[Fail]"), "{text}");
             }
@@ -221,10 +222,10 @@ fn sample(dir: &TempDir) -> PathBuf {
 fn read_only(fstype: &str, package: &str, name: &str, make: impl Fn(&Path, &Path) -> Vec<PathBuf>) {
     let dir = TempDir::new();
     let image = dir.path().join("image");
-    let Some(mut tool) = host_tool(package, name) else {
+    let Some(mut make_it) = tool(package, name) else {
         return;
     };
-    run(tool.args(make(&image, &sample(&dir))));
+    run(make_it.args(make(&image, &sample(&dir))));
     let Some(kernel) = default_kernel() else {
         return;
     };

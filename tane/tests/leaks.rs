@@ -3,6 +3,7 @@
 mod common;
 
 use common::{ext4, kernel, mount, TempDir};
+use tane_test_support::eventually;
 
 /// Of this process: its threads, descriptors and mappings.
 fn held() -> [usize; 3] {
@@ -41,7 +42,9 @@ fn a_kernel_gives_everything_back() {
     for _ in 0..50 {
         round();
     }
-    let after = held();
-    assert!(after[0] <= before[0] && after[1] <= before[1]);
-    assert!(after[2] <= before[2] + 8, "{before:?} {after:?}");
+    // A thread that was joined is listed for a moment more.
+    eventually("what was taken is given back", || {
+        let now = held();
+        now[0] <= before[0] && now[1] <= before[1] && now[2] <= before[2] + 8
+    });
 }

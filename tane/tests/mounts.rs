@@ -203,36 +203,6 @@ fn partitions_are_found_with_numbers_names_and_places() {
 }
 
 #[test]
-fn label_and_uuid_are_those_of_blkid() {
-    let dir = TempDir::new();
-    let Some(kernel) = kernel() else { return };
-    let tools: [(&str, &[&str]); 6] = [
-        ("mkfs.ext2", &["-qF", "-L", "two"]),
-        ("mkfs.ext3", &["-qF"]),
-        ("mkfs.ext4", &["-qF", "-L", "some label"]),
-        ("mkfs.vfat", &["-F", "32", "-n", "LABEL"]),
-        ("mkfs.vfat", &["-F", "16", "-n", "LABEL"]),
-        ("mkfs.btrfs", &["-q", "-L", "b"]),
-    ];
-    for (i, (mkfs, arguments)) in tools.into_iter().enumerate() {
-        if !Path::new("/usr/sbin").join(mkfs).exists() {
-            continue;
-        }
-        let image = blank(&dir, &i.to_string(), 128);
-        tool(mkfs, arguments, &image);
-        let disk = kernel.open_disk(&image, &DiskOptions::new()).unwrap();
-        let found = disk.probe().unwrap().unwrap();
-        let blkid = |tag: &str| {
-            let text = tool("blkid", &["-p", "-s", tag, "-o", "value"], &image);
-            Some(text.trim().to_owned()).filter(|text| !text.is_empty())
-        };
-        assert_eq!(Some(found.fstype), blkid("TYPE"), "{mkfs}");
-        assert_eq!(found.label, blkid("LABEL"), "{mkfs}");
-        assert_eq!(found.uuid, blkid("UUID"), "{mkfs}");
-    }
-}
-
-#[test]
 fn a_disk_of_memory_and_several_disks_at_once() {
     let dir = TempDir::new();
     let Some(kernel) = kernel() else { return };

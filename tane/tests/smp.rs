@@ -7,11 +7,13 @@ use inside::{at, builder, call, complaints, into, ok};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tane::{Kernel, Mount, MountOptions};
+use tane_test_support::{eventually, PATIENCE};
 
 const THREADS: u64 = 6;
 const WORK: Duration = Duration::from_secs(5);
-/// How long an answer may take before it is a stall.
-const STALL: Duration = Duration::from_secs(60);
+/// How long an answer may take before it is a stall: no thread can be made to
+/// end, so the process is.
+const STALL: Duration = PATIENCE;
 
 fn boot(cpus: u32) -> Option<Kernel> {
     let kernel = builder("smp")?.cpus(cpus).boot();
@@ -284,10 +286,11 @@ fn nothing_is_left() {
     for cpus in [2, 4].repeat(10) {
         round(cpus);
     }
-    let after = held();
-    assert!(after[0] <= before[0], "threads: {before:?} {after:?}");
-    assert!(after[1] <= before[1], "descriptors: {before:?} {after:?}");
-    assert!(after[2] <= before[2] + 8, "mappings: {before:?} {after:?}");
+    // A thread that was joined is listed for a moment more.
+    eventually("threads, descriptors and mappings are given back", || {
+        let now = held();
+        now[0] <= before[0] && now[1] <= before[1] && now[2] <= before[2] + 8
+    });
 }
 
 /// Ends the process, loudly, unless it is dropped in time.

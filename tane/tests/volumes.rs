@@ -4,9 +4,10 @@ mod common;
 mod inside;
 
 use common::{blank, TempDir};
-use inside::{at, call, default_kernel, dev, host_tool, into, ok, run};
+use inside::{at, call, default_kernel, dev, into, ok, run};
 use std::path::Path;
 use tane::{File, Kernel, MountOptions, OpenOptions};
+use tane_test_support::tool;
 
 const RAM_DISK: usize = 4 << 20; // CONFIG_BLK_DEV_RAM_SIZE
 
@@ -14,7 +15,7 @@ const RAM_DISK: usize = 4 << 20; // CONFIG_BLK_DEV_RAM_SIZE
 fn ext4_bytes(size: usize) -> Option<Vec<u8>> {
     let dir = TempDir::new();
     let image = blank(&dir, "image", size as u64 >> 20);
-    run(host_tool("e2fsprogs", "mkfs.ext4")?
+    run(tool("e2fsprogs", "mkfs.ext4")?
         .args(["-q", "-F", "-O", "^has_journal"])
         .arg(&image));
     Some(std::fs::read(&image).expect("the image"))
@@ -25,7 +26,7 @@ fn is_clean(bytes: &[u8]) {
     let dir = TempDir::new();
     let image = dir.path().join("image");
     std::fs::write(&image, bytes).expect("an image");
-    if let Some(mut fsck) = host_tool("e2fsprogs", "e2fsck") {
+    if let Some(mut fsck) = tool("e2fsprogs", "e2fsck") {
         run(fsck.arg("-fn").arg(&image));
     }
 }

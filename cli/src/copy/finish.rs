@@ -5,7 +5,7 @@
 
 use super::owner::Owner;
 use super::report::{Loss, Report};
-use crate::sys::{Errno, Fd, Packed, Stat, Target, Xattrs};
+use crate::sys::{Errno, Fd, Flags, Packed, Stat, Target, Xattrs};
 use std::ffi::CStr;
 
 const ACCESS_ACL: &CStr = c"system.posix_acl_access";
@@ -56,6 +56,19 @@ impl Finish<'_> {
         }
         self.xattrs(&Target::Open(fd), &xattrs.packed, path);
         self.check(sys.futimens(fd, &times(stat)), Loss::Times, path);
+    }
+
+    /// What chattr(1) sets. Last of all, since some of it forbids any change.
+    pub fn flags(&self, fd: &Fd, flags: Flags, path: &[u8]) {
+        if flags.project != 0 {
+            if let Err(e) = flags.set_project(fd) {
+                let project = flags.project.to_string();
+                self.report.lose(Loss::Project, path, project.as_bytes(), e);
+            }
+        }
+        if let Err((lost, e)) = flags.add_bits(fd) {
+            self.report.lose(Loss::Flags, path, &lost.letters(), e);
+        }
     }
 
     /// A symlink, device, fifo or socket.

@@ -8,7 +8,7 @@ use super::batch::{LinkId, Op, Sender, Stopped, DATA};
 use super::report::Report;
 use super::SparseMode;
 use crate::interrupt;
-use crate::sys::{Entries, Errno, Fd, Kind, Stat, Sys, Xattrs};
+use crate::sys::{Entries, Errno, Fd, Flags, Kind, Stat, Sys, Xattrs};
 use std::collections::HashMap;
 use std::ffi::CStr;
 
@@ -113,7 +113,8 @@ impl<'a, 'r> Reader<'a, 'r> {
     }
 
     fn adopt(&mut self, dir: Fd<'a>) -> Result<Level<'a>> {
-        let stat = self.sys.fstat(&dir)?;
+        let mut stat = self.sys.fstat(&dir)?;
+        stat.flags = Flags::of(&dir);
         let xattrs = Xattrs::of(&dir)?;
         self.out.reserve(Sender::head_size(c".", &xattrs))?;
         let head = self.out.head(c".", stat, &xattrs, None);
@@ -210,7 +211,8 @@ impl<'a, 'r> Reader<'a, 'r> {
 
     fn directory(&mut self, dir: &Fd, name: &CStr, to: &CStr) -> Result<Option<Level<'a>>> {
         let fd = self.open(dir, name, libc::O_DIRECTORY)?;
-        let stat = self.sys.fstat(&fd)?;
+        let mut stat = self.sys.fstat(&fd)?;
+        stat.flags = Flags::of(&fd);
         if self.avoid == Some(stat.identity()) {
             let text = "is the destination: a directory cannot be copied into itself";
             self.report.error_text(&self.path, text.into());
@@ -270,6 +272,7 @@ impl<'a, 'r> Reader<'a, 'r> {
         to: &CStr,
         link: Option<LinkId>,
     ) -> Result<()> {
+        stat.flags = Flags::of(fd);
         let xattrs = Xattrs::of(fd)?;
         let head_size = Sender::head_size(to, &xattrs);
         let has_holes = self.sparse != SparseMode::Never && stat.blocks * 512 < stat.size;

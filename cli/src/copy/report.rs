@@ -21,10 +21,12 @@ pub enum Loss {
     HardLink,
     Device,
     Special,
+    Flags,
+    Project,
 }
 
 impl Loss {
-    const ALL: [Loss; 10] = [
+    const ALL: [Loss; 12] = [
         Loss::Owner,
         Loss::SpecialBits,
         Loss::Mode,
@@ -35,6 +37,8 @@ impl Loss {
         Loss::HardLink,
         Loss::Device,
         Loss::Special,
+        Loss::Flags,
+        Loss::Project,
     ];
 
     /// Warnings of this kind that are printed before they are only counted. Who
@@ -58,6 +62,8 @@ impl Loss {
             Loss::HardLink => "hard link",
             Loss::Device => "device node",
             Loss::Special => "fifo or socket",
+            Loss::Flags => "flags",
+            Loss::Project => "project",
         }
     }
 

@@ -9,12 +9,13 @@
 
 mod entries;
 mod files;
+mod seal;
 
 use super::batch::{Batch, Head, LinkId, Op, Span};
 use super::finish::Finish;
 use super::report::Report;
 use super::Settings;
-use crate::sys::{is_safe_name, Errno, Fd, Kind, Stat, Sys, Xattrs};
+use crate::sys::{is_safe_name, Errno, Fd, Flags, Kind, Stat, Sys, Xattrs};
 use files::Open;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
@@ -45,6 +46,8 @@ pub struct Writer<'a, 'r> {
     skipping: usize,
     open: Option<Open<'a>>,
     links: HashMap<LinkId, Vec<u8>>,
+    /// Flags that come last of all, by path.
+    late: Vec<(Vec<u8>, Flags)>,
     temporaries: u32,
     process: u32,
     path: Vec<u8>,
@@ -70,6 +73,7 @@ impl<'a, 'r> Writer<'a, 'r> {
             skipping: 0,
             open: None,
             links: HashMap::new(),
+            late: Vec::new(),
             temporaries: 0,
             process: std::process::id(),
             path: shown.to_vec(),
@@ -111,9 +115,11 @@ impl<'a, 'r> Writer<'a, 'r> {
     /// Leaves all directories as they should be, whatever happened.
     pub fn end(mut self) {
         self.abort();
-        while !self.frames.is_empty() {
+        while self.frames.len() > 1 {
             self.leave();
         }
+        self.seal_late();
+        self.leave();
     }
 
     fn enter_path(&mut self, name: &CStr) {
@@ -222,6 +228,9 @@ impl<'a, 'r> Writer<'a, 'r> {
         let made = rename.as_ref().map_or(name, |(temporary, _)| temporary);
         let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
         let fd = sys.openat(&parent.fd, made, flags, 0)?;
+        if fresh {
+            self.begin_with(&fd, head.stat.flags);
+        }
         let acl = if fresh {
             parent.default_acl
         } else {
@@ -267,6 +276,15 @@ impl<'a, 'r> Writer<'a, 'r> {
             if let Err(e) = self.rename(&parent.fd, temporary, name, flags) {
                 self.report.error(&self.path, e);
             }
+        }
+        if let Some((stat, _)) = &frame.wanted {
+            let last = self.frames.is_empty();
+            let late = if last {
+                Flags::default()
+            } else {
+                stat.flags.sealing()
+            };
+            self.seal(&frame.fd, stat.flags, late);
         }
         self.path
             .truncate(self.frames.last().map_or(0, |f| f.path_len));

@@ -310,6 +310,12 @@ impl<'a> Sys<'a> {
         .map(drop)
     }
 
+    /// `data` is what this request reads or writes.
+    pub(super) fn ioctl<T>(self, fd: &Fd, request: u32, data: &mut T) -> Result<()> {
+        let data = std::ptr::from_mut(data);
+        call!(self, SYS_ioctl, fd.raw(), request, data).map(drop)
+    }
+
     pub fn syncfs(self, fd: &Fd) -> Result<()> {
         call!(self, SYS_syncfs, fd.raw()).map(drop)
     }

@@ -7,6 +7,7 @@
 mod calls;
 mod dir;
 mod errno;
+mod flags;
 mod host;
 mod root;
 mod stat;
@@ -15,6 +16,7 @@ mod xattr;
 pub use calls::Sys;
 pub use dir::{is_safe_name, Entries};
 pub use errno::Errno;
+pub use flags::Flags;
 pub use host::Host;
 pub use root::{base_name, join, split, Root};
 pub use stat::{Kind, Stat, Time};

@@ -1,5 +1,7 @@
 //! What stat(2) tells about a file.
 
+use super::Flags;
+
 /// The seven kinds of file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
@@ -93,6 +95,8 @@ pub struct Stat {
     pub atime: Time,
     pub mtime: Time,
     pub ctime: Time,
+    /// Not stat's: none until somebody asks for them.
+    pub flags: Flags,
 }
 
 impl Stat {
@@ -131,6 +135,7 @@ impl From<libc::stat> for Stat {
             atime: time(s.st_atime, s.st_atime_nsec),
             mtime: time(s.st_mtime, s.st_mtime_nsec),
             ctime: time(s.st_ctime, s.st_ctime_nsec),
+            flags: Flags::default(),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! tane chmod: modes, octal and symbolic.
 
+use super::change::change;
 use super::on_entries;
 use crate::args::Global;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::session::{for_each_image, Access};
-use crate::sys::{Errno, Kind};
-use crate::walk::{walk, Next, Visit, Visitor};
+use crate::sys::Kind;
 use std::ffi::OsString;
 use std::str::FromStr;
 
@@ -27,21 +27,10 @@ pub struct Args {
     pub recursive: bool,
 }
 
-struct Changer<'m> {
-    mode: &'m Mode,
-    recursive: bool,
-    all_well: bool,
-}
-
 pub fn run(args: Args, global: &Global) -> Result<u8> {
     for_each_image(&args.paths, Access::Write, global, |root, items| {
         Ok(on_entries(root, items, |dir, name, item| {
-            let (mode, recursive) = (&args.mode, args.recursive);
-            let mut changer = Changer {
-                mode,
-                recursive,
-                all_well: true,
-            };
+            let mode = &args.mode;
             let stat = dir.sys().lstat(dir, name)?;
             if stat.kind() == Kind::Symlink {
                 // A symlink that is named itself stands for its target.
@@ -50,37 +39,16 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
                 let fd = root.open(item.path(), libc::O_RDONLY | libc::O_NONBLOCK)?;
                 return dir.sys().fchmod(&fd, mode).map(|()| true);
             }
-            let _ = walk(dir, name, item.path(), &mut changer);
-            Ok(changer.all_well)
+            Ok(change(dir, name, item.path(), args.recursive, |visit| {
+                let (kind, now) = (visit.stat.kind(), visit.stat.permissions());
+                let wanted = mode.applied_to(now, kind == Kind::Directory);
+                if kind == Kind::Symlink || wanted == now {
+                    return Ok(());
+                }
+                visit.dir.sys().chmod(visit.dir, visit.name, wanted)
+            }))
         }))
     })
-}
-
-impl Visitor for Changer<'_> {
-    type Error = std::convert::Infallible;
-
-    fn visit(&mut self, visit: &Visit) -> std::result::Result<Next, Self::Error> {
-        let kind = visit.stat.kind();
-        if !visit.after && kind != Kind::Symlink {
-            let now = visit.stat.permissions();
-            let wanted = self.mode.applied_to(now, kind == Kind::Directory);
-            if wanted != now {
-                if let Err(e) = visit.dir.sys().chmod(visit.dir, visit.name, wanted) {
-                    self.unreadable(visit.path, e);
-                }
-            }
-        }
-        Ok(if self.recursive {
-            Next::Into
-        } else {
-            Next::Past
-        })
-    }
-
-    fn unreadable(&mut self, path: &[u8], error: Errno) {
-        self.all_well = false;
-        eprintln!("tane: {}", Failure::file(path, error));
-    }
 }
 
 /// A change of mode.

@@ -1,12 +1,11 @@
 //! tane chown: owners and groups, by the image's own names.
 
+use super::change::change;
 use super::on_entries;
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::session::{for_each_image, Access};
-use crate::sys::Errno;
 use crate::users::Users;
-use crate::walk::{walk, Next, Visit, Visitor};
 use std::ffi::OsString;
 
 /// Change who owns files in an image
@@ -33,25 +32,14 @@ pub struct Args {
 /// "Leave it" in chown(2).
 const SAME: u32 = u32::MAX;
 
-struct Changer {
-    uid: u32,
-    gid: u32,
-    recursive: bool,
-    all_well: bool,
-}
-
 pub fn run(args: Args, global: &Global) -> Result<u8> {
     for_each_image(&args.paths, Access::Write, global, |root, items| {
         let (uid, gid) = lookup(&args.owner, &Users::of(root))?;
         Ok(on_entries(root, items, |dir, name, item| {
-            let mut changer = Changer {
-                uid,
-                gid,
-                recursive: args.recursive,
-                all_well: true,
-            };
-            let _ = walk(dir, name, item.path(), &mut changer);
-            Ok(changer.all_well)
+            Ok(change(dir, name, item.path(), args.recursive, |visit| {
+                let (sys, flags) = (visit.dir.sys(), libc::AT_SYMLINK_NOFOLLOW);
+                sys.chown(visit.dir, visit.name, uid, gid, flags)
+            }))
         }))
     })
 }
@@ -81,27 +69,4 @@ fn lookup(text: &str, users: &Users) -> Result<(u32, u32)> {
         ));
     }
     Ok((uid, gid))
-}
-
-impl Visitor for Changer {
-    type Error = std::convert::Infallible;
-
-    fn visit(&mut self, visit: &Visit) -> std::result::Result<Next, Self::Error> {
-        if !visit.after {
-            let (sys, flags) = (visit.dir.sys(), libc::AT_SYMLINK_NOFOLLOW);
-            if let Err(e) = sys.chown(visit.dir, visit.name, self.uid, self.gid, flags) {
-                self.unreadable(visit.path, e);
-            }
-        }
-        Ok(if self.recursive {
-            Next::Into
-        } else {
-            Next::Past
-        })
-    }
-
-    fn unreadable(&mut self, path: &[u8], error: Errno) {
-        self.all_well = false;
-        eprintln!("tane: {}", Failure::file(path, error));
-    }
 }

@@ -1,6 +1,7 @@
 //! One file per verb.
 
 pub mod cat;
+mod change;
 pub mod chmod;
 pub mod chown;
 pub mod cp;

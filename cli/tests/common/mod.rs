@@ -90,25 +90,10 @@ impl Drop for Scratch {
     }
 }
 
-/// False if tests of images cannot run and were told not to.
+/// False, and the test is skipped, if tests of images were told not to run.
+#[track_caller]
 pub fn has_kernel() -> bool {
-    let image = tane::default_image();
-    if std::env::var_os("TANE_TEST_WITHOUT_KERNEL").is_some_and(|v| v == "1") {
-        return false;
-    }
-    match image {
-        Ok(path) if path.is_file() => true,
-        Ok(path) => panic!(
-            "no kernel image at {}: build one with make kernel",
-            path.display()
-        ),
-        Err(e) => panic!("{e}; or set TANE_TEST_WITHOUT_KERNEL=1 to go without"),
-    }
-}
-
-pub fn is_root() -> bool {
-    // SAFETY: geteuid always succeeds.
-    unsafe { libc::geteuid() == 0 }
+    tane_test_support::has_kernel(tane::default_image()).is_some()
 }
 
 fn tree_script() -> Command {

@@ -3,10 +3,10 @@
 use std::ffi::{CStr, CString};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use tane_devices::{Attached, Block, BlockOptions};
 use tane_host::{Builder, Image, Kernel};
 use tane_images::Backend;
+use tane_test_support::eventually;
 
 /// `TANE_TEST_IMAGE`, or the tiny image that `make kernel` leaves in build/.
 fn image_path() -> PathBuf {
@@ -60,19 +60,26 @@ impl Guest {
     /// Open the only disk. Linux lets go of a removed disk's name a moment after
     /// its last user has closed it, so the next one may have another.
     pub fn open_disk(&self, flags: i32) -> u64 {
-        let start = Instant::now();
-        loop {
-            for letter in 'a'..='z' {
-                let path = CString::new(format!("/dev/vd{letter}")).unwrap();
-                match self.open(&path, flags) {
-                    Ok(fd) => return fd,
-                    Err(libc::ENOENT | libc::ENXIO | libc::ENODEV) => {}
-                    Err(errno) => panic!("{path:?}: errno {errno}"),
-                }
+        let mut found = None;
+        eventually("a disk is in /dev", || {
+            found = self.look_for_disk(flags);
+            found.is_some()
+        });
+        found.unwrap()
+    }
+
+    fn look_for_disk(&self, flags: i32) -> Option<u64> {
+        let letters = || (b'a'..=b'z').map(char::from);
+        let long = letters().flat_map(|a| letters().map(move |b| format!("{a}{b}")));
+        for name in letters().map(String::from).chain(long) {
+            let path = CString::new(format!("/dev/vd{name}")).unwrap();
+            match self.open(&path, flags) {
+                Ok(fd) => return Some(fd),
+                Err(libc::ENOENT | libc::ENXIO | libc::ENODEV) => {}
+                Err(errno) => panic!("{path:?}: errno {errno}"),
             }
-            assert!(start.elapsed() < Duration::from_secs(5), "no disk in /dev");
-            std::thread::yield_now();
         }
+        None
     }
 
     pub fn close(&self, fd: u64) {

@@ -1,7 +1,9 @@
-//! What the tests of this crate share.
-#![allow(dead_code)]
+//! A guest for the devices: memory, registers, rings and a block driver of the
+//! tests' own; and a real kernel.
+#![allow(dead_code)] // every test program uses a part of it
 
+pub mod driver;
+pub mod hostile;
 pub mod kernel;
-pub mod machine;
-pub mod ram;
+pub mod memory;
 pub mod ring;

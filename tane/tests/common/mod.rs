@@ -31,12 +31,10 @@ impl Drop for TempDir {
     }
 }
 
-/// A kernel of ours; None, with a remark, where no image was built.
+/// A kernel of ours; None, and the test is skipped, where it is to go without.
+#[track_caller]
 pub fn kernel() -> Option<Kernel> {
-    if let Err(error) = tane::default_image() {
-        eprintln!("passed over: {error}");
-        return None;
-    }
+    tane_test_support::has_kernel(tane::default_image())?;
     Some(Kernel::boot().expect("the image boots"))
 }
 
@@ -82,6 +80,7 @@ pub fn mount(kernel: &Kernel, path: &Path) -> (Disk, Mount) {
 
 /// Try the same on the host's file system and on an ext4 of our kernel: what
 /// holds for one Linux holds for the other. Afterwards the ext4 must be clean.
+#[track_caller]
 pub fn everywhere(test: impl Fn(&Tree)) {
     let dir = TempDir::new();
     let inside = dir.path().join("host");

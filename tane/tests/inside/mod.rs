@@ -6,32 +6,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tane::{Kernel, Tree};
 
-fn says_one(variable: &str) -> bool {
-    std::env::var_os(variable).is_some_and(|value| value == "1")
-}
-
 /// The image of this configuration, in `TANE_TEST_IMAGE_DIR` or where
-/// `make images` leaves it. None where the tests were told to go without.
+/// `make images` leaves it. None, and the test is skipped, where it is to go
+/// without.
+#[track_caller]
 pub fn image(config: &str) -> Option<PathBuf> {
     let dir = std::env::var_os("TANE_TEST_IMAGE_DIR").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../build/images"),
         PathBuf::from,
     );
     let path = dir.join(format!("tane-{config}.elf"));
-    if path.is_file() {
-        return Some(path);
-    }
-    if says_one("TANE_TEST_WITHOUT_KERNEL") {
-        eprintln!("passed over: no {config} image");
-        return None;
-    }
-    panic!(
-        "no {}: make images builds it; or set TANE_TEST_WITHOUT_KERNEL=1 to go without",
-        path.display()
-    );
+    tane_test_support::has_kernel(Ok::<_, tane::Error>(path))
 }
 
 /// What to boot that image with; more may be added.
+#[track_caller]
 pub fn builder(config: &str) -> Option<tane::Builder> {
     let builder = Kernel::builder().image(image(config)?);
     Some(if std::env::var_os("TANE_TEST_LOG").is_some() {
@@ -42,6 +31,7 @@ pub fn builder(config: &str) -> Option<tane::Builder> {
 }
 
 /// A kernel with everything in it.
+#[track_caller]
 pub fn default_kernel() -> Option<Kernel> {
     Some(builder("default")?.boot().unwrap_or_else(|e| panic!("{e}")))
 }
@@ -100,26 +90,6 @@ pub fn complaints(log: &str) -> Vec<&str> {
     ];
     let complains = |line: &&str| MARKS.iter().any(|mark| line.contains(mark));
     log.lines().filter(complains).collect()
-}
-
-/// The host's tool; None where it is missing and the tests were told to go
-/// without. Fails naming the Debian package otherwise.
-pub fn host_tool(package: &str, name: &str) -> Option<Command> {
-    let found = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"]
-        .iter()
-        .map(|dir| Path::new(dir).join(name))
-        .find(|path| path.is_file());
-    match found {
-        Some(path) => Some(Command::new(path)),
-        None if says_one("TANE_TEST_WITHOUT_TOOLS") => {
-            eprintln!("passed over: no {name}");
-            None
-        }
-        None => panic!(
-            "no {name}: Debian's package {package} has it (make deps); \
-             or set TANE_TEST_WITHOUT_TOOLS=1 to go without"
-        ),
-    }
 }
 
 /// Run it; it must succeed. What it said, on both channels.

@@ -92,7 +92,7 @@ impl<'a> Writer<'a, '_> {
     }
 
     /// Opens the directory of a file made earlier; None: it is the current one.
-    fn parent_of(&self, path: &[u8]) -> Result<(Option<Fd<'a>>, CString)> {
+    pub(super) fn parent_of(&self, path: &[u8]) -> Result<(Option<Fd<'a>>, CString)> {
         let (parent, name) = match path.iter().rposition(|&b| b == b'/') {
             Some(at) => (&path[..at], &path[at + 1..]),
             None => (&b""[..], path),

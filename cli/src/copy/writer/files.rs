@@ -4,7 +4,7 @@ use super::super::batch::{Batch, Head, LinkId};
 use super::super::finish::Made;
 use super::super::SparseMode;
 use super::{Result, Writer};
-use crate::sys::{Errno, Fd, Kind, Stat};
+use crate::sys::{Errno, Fd, Flags, Kind, Stat};
 use std::ffi::{CStr, CString};
 
 /// A file whose pieces are arriving.
@@ -45,6 +45,7 @@ impl<'a> Writer<'a, '_> {
             let temporary = if fresh { name.into() } else { self.temporary() };
             match self.sys.openat(&self.frame()?.fd, &temporary, flags, mode) {
                 Ok(fd) => {
+                    self.begin_with(&fd, head.stat.flags);
                     return Ok(Some(Open {
                         fd,
                         temporary,
@@ -54,7 +55,7 @@ impl<'a> Writer<'a, '_> {
                         link: head.link,
                         mode,
                         end: 0,
-                    }))
+                    }));
                 }
                 Err(Errno(libc::EEXIST)) if !fresh => {}
                 Err(e) => return Err(e),
@@ -95,6 +96,10 @@ impl<'a> Writer<'a, '_> {
             return result;
         }
         self.remember(open.link);
+        let flags = open.stat.flags;
+        // Names may follow, which a sealed file does not get.
+        let late = open.link.map_or(Flags::default(), |_| flags);
+        self.seal(&open.fd, flags, late);
         self.report.done(Kind::File, &self.path);
         Ok(())
     }

@@ -1,6 +1,6 @@
-//! The fuzzers' entry function: a driver that writes garbage. Whatever the
+//! A driver that writes garbage, drawn from random bytes. Whatever the
 //! bytes are, the device comes back, stays inside guest memory and remembers no
-//! more than its queue has entries. Also driven by `tests/hostile.rs`.
+//! more than its queue has entries.
 
 use super::memory::{Line, Ram, Registers};
 use std::sync::atomic::Ordering::Relaxed;

@@ -3,9 +3,9 @@
 use std::alloc::{alloc_zeroed, dealloc, Layout};
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
 use tane_devices::{GuestMemory, Interrupt, Slot};
 use tane_host::abi;
+use tane_test_support::PATIENCE;
 
 /// RAM from physical address 0 on, with a simple allocator.
 pub struct Ram {
@@ -47,6 +47,21 @@ impl Ram {
         *next = at + len as u64;
         assert!(*next <= self.len(), "the guest is out of memory");
         at
+    }
+
+    /// From now on any access ends the process.
+    pub fn protect(&self) {
+        self.set(libc::PROT_NONE);
+    }
+
+    pub fn unprotect(&self) {
+        self.set(libc::PROT_READ | libc::PROT_WRITE);
+    }
+
+    fn set(&self, protection: i32) {
+        // SAFETY: whole pages of ours.
+        let failed = unsafe { libc::mprotect(self.base.cast(), self.layout.size(), protection) };
+        assert_eq!(failed, 0);
     }
 
     /// Start again: everything is free.
@@ -113,10 +128,9 @@ impl Line {
     /// Wait for more than `before`; `false` if none comes for long.
     pub fn wait(&self, before: u64) -> bool {
         let counts = self.counts.lock().unwrap();
-        let limit = Duration::from_secs(20);
         let wait = self
             .raised
-            .wait_timeout_while(counts, limit, |c| c.0 <= before);
+            .wait_timeout_while(counts, PATIENCE, |c| c.0 <= before);
         !wait.unwrap().1.timed_out()
     }
 }

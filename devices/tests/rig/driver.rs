@@ -1,8 +1,8 @@
-//! A block driver over the test rings.
+//! A block driver over the test rings. Its threads may use a queue each.
 
 use super::memory::{Line, Ram, Registers};
 use super::ring::{Part, Ring};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use tane_devices::{Block, BlockOptions, Transport};
 use tane_host::abi;
 use tane_images::Backend;
@@ -61,7 +61,7 @@ pub struct Guest {
     // The device goes first, then what it works on.
     pub transport: Transport,
     pub block: Arc<Block>,
-    pub rings: Vec<Ring>,
+    rings: Vec<Mutex<Ring>>,
     pub line: Arc<Line>,
     pub registers: Registers,
     pub ram: Arc<Ram>,
@@ -124,10 +124,14 @@ impl Guest {
                     ready: 1,
                     pad: [0; 3],
                 };
-                self.rings.push(ring);
+                self.rings.push(Mutex::new(ring));
             }
         }
         self.set_status(15);
+    }
+
+    pub fn ring(&self, queue: usize) -> MutexGuard<'_, Ring> {
+        self.rings[queue].lock().unwrap()
     }
 
     pub fn set_status(&self, status: u32) {
@@ -141,14 +145,7 @@ impl Guest {
 
     /// Make a request available without telling the device. `data` is what the
     /// device reads, `room` how much it may write.
-    pub fn put(
-        &mut self,
-        queue: usize,
-        kind: u32,
-        sector: u64,
-        data: &[u8],
-        room: usize,
-    ) -> Request {
+    pub fn put(&self, queue: usize, kind: u32, sector: u64, data: &[u8], room: usize) -> Request {
         let mut header = Vec::from(kind.to_le_bytes());
         header.extend(0u32.to_le_bytes());
         header.extend(sector.to_le_bytes());
@@ -158,11 +155,10 @@ impl Guest {
             pa
         };
         let (header, status) = (place(&header), place(&[UNANSWERED]));
-        let data_at = place(if room > 0 { &[] } else { data });
+        // At once: another thread may put a request of its own.
         let len = room.max(data.len());
-        if room > 0 {
-            self.ram.allocate(room, 1);
-        }
+        let data_at = self.ram.allocate(len, 16);
+        self.ram.write(data_at, data);
         let part = |pa, len: usize, writable| Part {
             pa,
             len: len as u32,
@@ -176,7 +172,7 @@ impl Guest {
             parts.push(part(data_at + cut as u64, len - cut, room > 0));
         }
         parts.push(part(status, 1, true));
-        let head = self.rings[queue].add(&parts);
+        let head = self.ring(queue).add(&parts);
         Request {
             queue,
             head,
@@ -187,23 +183,26 @@ impl Guest {
     }
 
     /// Tell the device about new requests, if it wants to know.
-    pub fn kick(&mut self, queue: usize) {
-        if self.rings[queue].must_notify() {
+    pub fn kick(&self, queue: usize) {
+        let wanted = self.ring(queue).must_notify();
+        if wanted {
             self.transport.notify(queue as u32);
         }
     }
 
     /// Wait until a request is used; returns its head and length. Sleeps as a
     /// real driver does: an interrupt that is missing is a test that fails.
-    pub fn wait(&mut self, queue: usize) -> (u16, u32) {
+    pub fn wait(&self, queue: usize) -> (u16, u32) {
         loop {
             let before = self.line.counts().0;
-            if let Some(used) = self.rings[queue].take() {
+            let mut ring = self.ring(queue);
+            if let Some(used) = ring.take() {
                 return used;
             }
-            if self.rings[queue].want_interrupt(1) {
+            if ring.want_interrupt(1) {
                 continue;
             }
+            drop(ring);
             assert!(self.line.wait(before), "no interrupt for a used request");
         }
     }
@@ -215,7 +214,7 @@ impl Guest {
     }
 
     /// One request from beginning to end; returns status, data and length.
-    pub fn ask(&mut self, kind: u32, sector: u64, data: &[u8], room: usize) -> (u8, Vec<u8>, u32) {
+    pub fn ask(&self, kind: u32, sector: u64, data: &[u8], room: usize) -> (u8, Vec<u8>, u32) {
         let request = self.put(0, kind, sector, data, room);
         self.kick(0);
         let (head, written) = self.wait(0);
@@ -224,21 +223,21 @@ impl Guest {
         (status, data, written)
     }
 
-    pub fn read(&mut self, sector: u64, len: usize) -> (u8, Vec<u8>) {
+    pub fn read(&self, sector: u64, len: usize) -> (u8, Vec<u8>) {
         let (status, data, _) = self.ask(IN, sector, &[], len);
         (status, data)
     }
 
-    pub fn write(&mut self, sector: u64, data: &[u8]) -> u8 {
+    pub fn write(&self, sector: u64, data: &[u8]) -> u8 {
         self.ask(OUT, sector, data, 0).0
     }
 
-    pub fn flush(&mut self) -> u8 {
+    pub fn flush(&self) -> u8 {
         self.ask(FLUSH, 0, &[], 0).0
     }
 
     /// Discard or write zeroes: sector, count, flags.
-    pub fn ranges(&mut self, kind: u32, ranges: &[(u64, u32, u32)]) -> u8 {
+    pub fn ranges(&self, kind: u32, ranges: &[(u64, u32, u32)]) -> u8 {
         let mut data = Vec::new();
         for (sector, count, flags) in ranges {
             data.extend(sector.to_le_bytes());
