@@ -24,7 +24,7 @@ pub struct Vcpu {
     pub self_: u64,
     pub pending: AtomicU64,
     pub bias: AtomicU64,
-    pub inside: AtomicU32,
+    pub pad: u32,
     pub irq_enabled: AtomicU32,
     pub kernel_sp: u64,
     pub host_sp: u64,
@@ -46,7 +46,7 @@ pub struct Vcpu {
     pub patience: AtomicU32,
     pub relaxed: u32,
     pub spinners: AtomicU32,
-    pub pad: u32,
+    pub pad2: u32,
     pub reserved: [u64; 5],
 }
 
@@ -72,7 +72,10 @@ pub struct Thread {
     pub ret: i64,
     pub sleeping: AtomicU32,
     pub spin: AtomicU32,
-    pub reserved: [u64; 3],
+    pub owner: AtomicU64,
+    pub inside: AtomicU32,
+    pub pad: u32,
+    pub reserved: [u64; 1],
 }
 
 pub const PROT_READ: u32 = 1;

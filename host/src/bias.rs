@@ -2,24 +2,37 @@
 //! wanting in, keeps the lock between its calls, so that a call needs no atomic
 //! instruction. Who wants the CPU takes the bias away first.
 //!
-//! The owner writes `inside` and then reads `bias`; who takes it away writes
-//! `bias` and then reads `inside`. One of them must see the other, for which the
-//! owner would need a full barrier in every call. membarrier(2) lets the other
-//! side, which comes seldom, pay for both.
+//! The owner writes `inside`, in its own slot, and then reads `bias`; who takes it
+//! away writes `bias` and then reads `inside`. One of them must see the other, for
+//! which the owner would need a full barrier in every call. membarrier(2) lets the
+//! other side, which comes seldom, pay for both.
 //!
 //! `lock` stays held all along: the bias is a way to hold it.
 
-use crate::abi::Vcpu;
-use crate::cpu::Cpu;
+use crate::abi::{Thread, Vcpu};
+use crate::cpu::{self, Cpu};
 use crate::service::now;
 use std::arch::asm;
 use std::mem::offset_of;
-use std::sync::atomic::{compiler_fence, AtomicBool, Ordering};
+use std::sync::atomic::{compiler_fence, AtomicBool, AtomicU64, Ordering};
 
-/// Values of `bias` beside 0 and a thread's pointer: being taken away, while the
-/// barrier is under way, and taken, to be had by who first finds nobody inside.
+/// What `bias` holds beside 0: the owner's slot. Its lowest bits tell whether it is
+/// just being taken away, while the barrier is under way, or taken, to be had by
+/// who first finds the owner outside. Then its highest bits are a number that
+/// tells this time from others, so that nobody who was held up for long mistakes
+/// a later one for his.
 const TAKING: u64 = 1;
 const TAKEN: u64 = 2;
+const KIND: u64 = 3;
+const TIME_SHIFT: u32 = 48;
+const SLOT: u64 = (1 << TIME_SHIFT) - 1 - KIND;
+static TIMES: AtomicU64 = AtomicU64::new(0);
+
+/// The slot in a value of `bias` that is not 0.
+fn slot_of(bias: u64) -> &'static Thread {
+    // SAFETY: slots lie in the area, like the CPU that names one.
+    unsafe { &*((bias & SLOT) as *const Thread) }
+}
 
 /// Calls in a row after which a CPU is biased, at first and at most. It doubles
 /// whenever the bias did not last, so that threads that take turns on one CPU
@@ -48,7 +61,7 @@ fn membarrier(command: i32) -> bool {
 }
 
 /// Who this thread is: the address of its control block, which the x86-64 ABI
-/// keeps in the block's first word. Greater than `TAKEN`.
+/// keeps in the block's first word.
 #[inline]
 pub fn me() -> u64 {
     let pointer;
@@ -62,51 +75,56 @@ pub fn me() -> u64 {
 /// Come out of the CPU at the GS base as its owner. False: somebody wants
 /// something, see [`Cpu::leave_disturbed`].
 #[inline]
-pub fn leave(me: u64) -> bool {
+pub fn leave(slot: &Thread) -> bool {
+    slot.inside.store(0, Ordering::Release);
     let (bias, pending): (u64, u64);
-    // SAFETY: the GS base is that of the CPU that this thread is inside of.
+    // SAFETY: the GS base is that of the CPU that this thread was just inside of.
     unsafe {
         asm!(
-            "mov dword ptr gs:[{inside}], 0",
             "mov {0}, gs:[{bias}]",
             "mov {1}, gs:[{pending}]",
             out(reg) bias,
             out(reg) pending,
-            inside = const offset_of!(Vcpu, inside),
             bias = const offset_of!(Vcpu, bias),
             pending = const offset_of!(Vcpu, pending),
             options(nostack, preserves_flags),
         );
     }
-    bias == me && pending == 0
+    bias == std::ptr::from_ref(slot) as u64 && pending == 0
 }
 
 impl Cpu {
-    /// Go in as the owner. False: this thread keeps no lock here, or it is inside
-    /// already and this is a signal handler.
+    /// Go in as the owner, whose slot it gives. None: this thread keeps no lock
+    /// here, or it is inside already and this is a signal handler.
     #[inline]
-    pub fn enter_biased(self, me: u64) -> bool {
+    pub fn enter_biased(self) -> Option<&'static Thread> {
         let v = self.shared();
-        if v.bias.load(Ordering::Relaxed) != me || v.inside.load(Ordering::Relaxed) != 0 {
-            return false;
+        let bias = v.bias.load(Ordering::Relaxed);
+        if bias == 0 || bias & KIND != 0 {
+            return None;
         }
-        v.inside.store(1, Ordering::Relaxed);
+        let slot = slot_of(bias);
+        // Nobody but its owner writes this word, so that one who comes late, and
+        // finds the bias gone, disturbs nobody.
+        if slot.owner.load(Ordering::Relaxed) != me() || slot.inside.load(Ordering::Relaxed) != 0 {
+            return None;
+        }
+        slot.inside.store(1, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        if v.bias.load(Ordering::Relaxed) == me {
-            return true;
+        if v.bias.load(Ordering::Relaxed) == bias {
+            return Some(slot);
         }
-        v.inside.store(0, Ordering::Release);
-        false
+        slot.inside.store(0, Ordering::Release);
+        None
     }
 
     /// After leaving: the bias was taken away meanwhile, or an interrupt came.
     #[cold]
     pub fn leave_disturbed(self) {
-        let v = self.shared();
         if self.claim() {
             return self.unlock();
         }
-        if v.pending.load(Ordering::Relaxed) != 0 {
+        if self.shared().pending.load(Ordering::Relaxed) != 0 {
             self.report();
         }
     }
@@ -115,8 +133,8 @@ impl Cpu {
     /// is outside and loses it.
     #[cold]
     pub fn take_kept(self) -> bool {
-        if self.enter_biased(me()) {
-            self.unbias();
+        if let Some(slot) = self.enter_biased() {
+            self.unbias(slot);
             return true;
         }
         self.revoke();
@@ -124,23 +142,23 @@ impl Cpu {
     }
 
     /// The owner, inside, goes on as an ordinary holder of the lock.
-    pub fn unbias(self) {
-        let v = self.shared();
-        v.bias.swap(0, Ordering::SeqCst);
-        v.inside.store(0, Ordering::Release);
+    pub fn unbias(self, slot: &Thread) {
+        self.shared().bias.swap(0, Ordering::SeqCst);
+        slot.inside.store(0, Ordering::Release);
+        cpu::set_inside(true);
     }
 
     /// The end of an undisturbed call by an ordinary holder: keep the lock if this
     /// thread seems to be alone here, else let go.
     #[inline]
-    pub fn release(self, me: u64) {
+    pub fn release(self, slot: *mut Thread) {
         let v = self.shared();
         let streak = v.streak.load(Ordering::Relaxed) + 1;
-        if v.regular.load(Ordering::Relaxed) != me {
-            v.regular.store(me, Ordering::Relaxed);
+        if v.regular.load(Ordering::Relaxed) != slot as u64 {
+            v.regular.store(slot as u64, Ordering::Relaxed);
             v.streak.store(0, Ordering::Relaxed);
         } else if streak > v.patience.load(Ordering::Relaxed) {
-            return self.keep(me);
+            return self.keep(slot);
         } else {
             v.streak.store(streak, Ordering::Relaxed);
         }
@@ -148,14 +166,15 @@ impl Cpu {
     }
 
     #[cold]
-    fn keep(self, me: u64) {
+    fn keep(self, slot: *mut Thread) {
         let v = self.shared();
         if !possible() {
             return self.unlock();
         }
+        cpu::set_inside(false);
         v.streak.store(0, Ordering::Relaxed);
         v.biased_at.store(now(), Ordering::Relaxed);
-        v.bias.swap(me, Ordering::SeqCst);
+        v.bias.swap(slot as u64, Ordering::SeqCst);
         if v.pending.load(Ordering::Relaxed) != 0 {
             self.report();
         }
@@ -166,14 +185,26 @@ impl Cpu {
         self.shared().bias.load(Ordering::Relaxed) != 0
     }
 
+    /// Whether somebody seems to be inside.
+    pub fn is_busy(self) -> bool {
+        let v = self.shared();
+        match v.bias.load(Ordering::Relaxed) {
+            0 => v.lock.load(Ordering::Relaxed) != 0,
+            bias => slot_of(bias).inside.load(Ordering::Relaxed) != 0,
+        }
+    }
+
     /// Have no thread go in as the owner any more. Does not wait for one inside.
     #[cold]
     pub fn revoke(self) {
         let v = self.shared();
         let owner = v.bias.load(Ordering::Relaxed);
-        if owner <= TAKEN
+        let time = TIMES.fetch_add(1, Ordering::Relaxed) << TIME_SHIFT;
+        let (taking, taken) = (owner | time | TAKING, owner | time | TAKEN);
+        if owner == 0
+            || owner & KIND != 0
             || v.bias
-                .compare_exchange(owner, TAKING, Ordering::SeqCst, Ordering::Relaxed)
+                .compare_exchange(owner, taking, Ordering::SeqCst, Ordering::Relaxed)
                 .is_err()
         {
             return;
@@ -186,17 +217,18 @@ impl Cpu {
         v.patience.store(patience, Ordering::Relaxed);
         membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED);
         v.bias
-            .compare_exchange(TAKING, TAKEN, Ordering::SeqCst, Ordering::Relaxed)
+            .compare_exchange(taking, taken, Ordering::SeqCst, Ordering::Relaxed)
             .ok();
     }
 
     /// Become the holder of a lock whose owner lost it and is outside.
     fn claim(self) -> bool {
         let v = self.shared();
-        v.bias.load(Ordering::Acquire) == TAKEN
-            && v.inside.load(Ordering::Acquire) == 0
+        let bias = v.bias.load(Ordering::Acquire);
+        bias & KIND == TAKEN
+            && slot_of(bias).inside.load(Ordering::Acquire) == 0
             && v.bias
-                .compare_exchange(TAKEN, 0, Ordering::SeqCst, Ordering::Relaxed)
+                .compare_exchange(bias, 0, Ordering::SeqCst, Ordering::Relaxed)
                 .is_ok()
     }
 }

@@ -3,8 +3,8 @@
 //! The fastest way is that of a thread which kept the CPU's lock (bias.rs).
 
 use crate::abi::{self, EXIT_DEAD, EXIT_RETURNED, EXIT_RUNNABLE};
-use crate::bias::{self, me};
-use crate::cpu::{rdgsbase, Cpu};
+use crate::bias;
+use crate::cpu::{self, rdgsbase, Cpu};
 use crate::futex;
 use crate::inner::Inner;
 use crate::spin::Spin;
@@ -47,14 +47,14 @@ impl Inner {
         let Some(cpu) = self.cpu_of_this_thread() else {
             return self.call_unkept(nr, args);
         };
-        if !cpu.enter_biased(me()) {
+        let Some(slot) = cpu.enter_biased() else {
             return self.call_unkept(nr, args);
-        }
+        };
         let exit = (self.gate.call)(cpu.ptr(), nr, args.as_ptr());
-        if exit.reason == EXIT_RETURNED && bias::leave(me()) {
+        if exit.reason == EXIT_RETURNED && bias::leave(slot) {
             return exit.ret;
         }
-        self.call_disturbed(exit)
+        self.call_disturbed(slot, exit)
     }
 
     /// The CPU that this thread was last inside of, if it is one of this kernel's
@@ -75,14 +75,14 @@ impl Inner {
     /// The end of a call on a kept CPU that somebody else wants, or that switched
     /// tasks and did not come out by itself.
     #[cold]
-    fn call_disturbed(self: &Arc<Self>, exit: abi::Exit) -> i64 {
+    fn call_disturbed(self: &Arc<Self>, slot: &abi::Thread, exit: abi::Exit) -> i64 {
         // SAFETY: this thread was just inside of it.
         let cpu = unsafe { Cpu::new(rdgsbase() as *mut abi::Vcpu) };
         if exit.reason == EXIT_RETURNED {
             cpu.leave_disturbed();
             return exit.ret;
         }
-        cpu.unbias();
+        cpu.unbias(slot);
         match thread::caller(self, Wait::Inside) {
             Ok(caller) => self.finish(caller, cpu, exit.reason),
             // It keeps a CPU, so it has made calls.
@@ -108,7 +108,7 @@ impl Inner {
                 cpu.occupy(caller.tid);
                 let exit = (self.gate.call)(cpu.ptr(), nr, args.as_ptr());
                 if exit.reason == EXIT_RETURNED {
-                    cpu.release(me());
+                    cpu.release(caller.slot);
                     return exit.ret;
                 }
                 return self.finish(caller, cpu, exit.reason);
@@ -116,12 +116,6 @@ impl Inner {
             cpu.unlock();
         }
         self.request(caller, nr, args, Wait::Inside)
-    }
-
-    /// Whether this thread is in the kernel and called out of it: from a device's
-    /// doorbell, or a signal handler of the program's. It would wait for itself.
-    pub fn is_inside(&self, tid: u32) -> bool {
-        self.cpus().iter().any(|cpu| cpu.is_inside(tid))
     }
 
     /// By message: put the request into the slot and see that it gets done.
@@ -137,7 +131,7 @@ impl Inner {
         if self.is_dead() {
             return GONE;
         }
-        if self.is_inside(caller.tid) {
+        if cpu::is_inside() || shared.inside.load(Ordering::Relaxed) != 0 {
             return -i64::from(libc::EDEADLK);
         }
         // Only when the kernel has taken the slot off its list may anyone serve
@@ -164,8 +158,8 @@ impl Inner {
         }
         cpu.raise(abi::IRQ_REQUEST);
         if how == Wait::Outside {
-            if cpu.enter_biased(me()) {
-                cpu.unbias();
+            if let Some(slot) = cpu.enter_biased() {
+                cpu.unbias(slot);
                 cpu.unlock();
             }
             cpu.kick();

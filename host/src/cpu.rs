@@ -4,6 +4,7 @@
 use crate::abi::{self, Exit};
 use crate::futex;
 use std::arch::asm;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 type Start = extern "sysv64" fn(*mut abi::Vcpu, *const abi::Boot) -> Exit;
@@ -73,6 +74,7 @@ impl Cpu {
     #[inline]
     pub fn unlock(self) {
         let v = self.shared();
+        set_inside(false);
         v.holder.store(0, Ordering::Relaxed);
         v.lock.swap(0, Ordering::SeqCst);
         if v.pending.load(Ordering::Relaxed) != 0 {
@@ -93,6 +95,7 @@ impl Cpu {
     #[inline]
     pub fn occupy(self, tid: u32) {
         set_gs(self.0 as u64);
+        set_inside(true);
         self.shared().holder.store(tid, Ordering::Relaxed);
     }
 
@@ -100,14 +103,6 @@ impl Cpu {
     #[inline]
     pub fn is_online(self) -> bool {
         self.shared().online.load(Ordering::SeqCst) != 0
-    }
-
-    /// Whether that thread is inside; only it itself can know for sure.
-    pub fn is_inside(self, tid: u32) -> bool {
-        let v = self.shared();
-        v.holder.load(Ordering::Relaxed) == tid
-            && v.lock.load(Ordering::Relaxed) != 0
-            && (!self.is_biased() || v.inside.load(Ordering::Relaxed) != 0)
     }
 
     /// Set an interrupt bit.
@@ -125,6 +120,22 @@ impl Cpu {
             futex::wake(&v.kick);
         }
     }
+}
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+#[inline]
+pub fn set_inside(inside: bool) {
+    INSIDE.with(|cell| cell.set(inside));
+}
+
+/// Whether this thread is in a kernel, as an ordinary holder, and came out of it
+/// only to do something for it: in a device's doorbell, or in a signal handler of
+/// the program's. A call would wait for itself.
+pub fn is_inside() -> bool {
+    INSIDE.with(Cell::get)
 }
 
 const HWCAP2_FSGSBASE: libc::c_ulong = 1 << 1;

@@ -128,7 +128,7 @@ fn interrupt(kernel: &Inner, cpu: Cpu) -> bool {
     let wanted = v.pending.load(Ordering::SeqCst) != 0
         && v.irq_enabled.load(Ordering::Relaxed) != 0
         && holder != 0
-        && (!cpu.is_biased() || v.inside.load(Ordering::Relaxed) != 0)
+        && cpu.is_busy()
         && !kernel.is_dead();
     if wanted {
         signals::inject(holder);

@@ -2,6 +2,7 @@
 //! the thread takes the task away.
 
 use crate::abi;
+use crate::bias;
 use crate::call::{Caller, Wait};
 use crate::cpu;
 use crate::inner::Inner;
@@ -95,11 +96,10 @@ fn find_or_attach(kernel: &Arc<Inner>, how: Wait) -> Result<Caller, i32> {
             // Slots of kernels that are gone are gone with them.
             list.0.retain(|a| a.kernel.strong_count() > 0);
             ensure_signal_stack();
-            let tid = tid();
-            if kernel.is_inside(tid) {
+            if cpu::is_inside() {
                 return Err(libc::EDEADLK);
             }
-            let caller = kernel.attach(tid, how)?;
+            let caller = kernel.attach(tid(), how)?;
             list.0.push(Attachment {
                 kernel: Arc::downgrade(kernel),
                 id: kernel.id,
@@ -218,6 +218,8 @@ impl Inner {
             self.area.give_slot(slot);
             return Err(-pid as i32);
         }
+        // SAFETY: in the area; this thread's until it detaches.
+        unsafe { (*slot).owner.store(bias::me(), Ordering::Relaxed) };
         Ok(Caller { slot, tid })
     }
 

@@ -35,7 +35,6 @@ fn the_rust_structures_are_those_of_the_header() {
             self_ = "self",
             pending,
             bias,
-            inside,
             irq_enabled,
             kernel_sp,
             host_sp,
@@ -63,7 +62,7 @@ fn the_rust_structures_are_those_of_the_header() {
         c,
         "tane_thread",
         abi::Thread,
-        [state, vcpu, task, next, nr, args, ret, sleeping, spin]
+        [state, vcpu, task, next, nr, args, ret, sleeping, spin, owner, inside]
     );
     fields!(
         c,

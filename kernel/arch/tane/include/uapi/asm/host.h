@@ -45,8 +45,8 @@
 struct tane_vcpu {
 	__u64 self;		/* H  its own address */
 	__u64 pending;		/* both  TANE_IRQ_ bits */
-	__u64 bias;		/* H  who keeps the lock between calls, 0 nobody */
-	__u32 inside;		/* H  1 while that thread is inside */
+	__u64 bias;		/* H  the slot whose thread keeps the lock, 0 none */
+	__u32 pad;
 	__u32 irq_enabled;	/* both  the interrupt flag; the host takes it to inject */
 	__u64 kernel_sp;	/* both  the parked kernel stack, while nobody is inside */
 	__u64 host_sp;		/* H  the stack of the host thread inside */
@@ -69,7 +69,7 @@ struct tane_vcpu {
 	__u32 patience;		/* H  the streak that makes it biased */
 	__u32 relaxed;		/* K  cpu_relax() so far */
 	__u32 spinners;		/* H  threads that look at pending all the time */
-	__u32 pad;
+	__u32 pad2;
 	__u64 reserved[5];
 };
 
@@ -98,7 +98,10 @@ struct tane_thread {
 	__s64 ret;		/* K */
 	__u32 sleeping;		/* H  the host thread waits on state */
 	__u32 spin;		/* H  how long it looks before it sleeps, ns */
-	__u64 reserved[3];
+	__u64 owner;		/* H  the host thread, in the host's terms */
+	__u32 inside;		/* H  1 while it is inside a CPU that it keeps */
+	__u32 pad;
+	__u64 reserved[1];
 };
 
 /* Protection bits of tane_ops.map: PROT_READ, PROT_WRITE, PROT_EXEC. */
