@@ -90,6 +90,45 @@ fn one_long_read_of_zeros_holds_nobody_up() {
     assert!(buffer.iter().all(|&b| b == 0));
 }
 
+/// The signal that injects interrupts queues up while its thread waits to run.
+#[test]
+fn signals_that_queue_up_do_not_fill_the_kernels_stack() {
+    let k = boot();
+    mount_dev(&k);
+    let zero = open(&k, c"/dev/zero", libc::O_RDONLY);
+    let mut buffer = vec![1u8; 16 << 20];
+    let part = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    let parts = [part; 127];
+    // SAFETY: no arguments.
+    let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                for _ in 0..400 {
+                    let signal = libc::SIGRTMAX() - 5;
+                    // SAFETY: the thread outlives this one.
+                    unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) };
+                }
+                std::thread::sleep(Duration::from_millis(3));
+            }
+        });
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                nap(&k, 1);
+            }
+        });
+        let all = (parts.len() * buffer.len()) as i64;
+        let args = [zero, parts.as_ptr() as u64, 127];
+        assert_eq!(syscall(&k, libc::SYS_readv, &args), all);
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(k.is_alive(), "{}", k.last_words());
+}
+
 #[test]
 fn a_long_write_to_tmpfs_holds_nobody_up() {
     let k = boot_with(|b| b.ram = 512 << 20);

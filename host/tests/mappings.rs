@@ -6,7 +6,7 @@ mod common;
 use common::{boot, syscall};
 use std::sync::mpsc;
 use std::time::Duration;
-use tane_host::Kernel;
+use tane_host::{abi, Kernel};
 
 const PAGE: u64 = 4096;
 const READ: i32 = libc::PROT_READ;
@@ -124,4 +124,36 @@ fn discarded_pages_read_as_zero() {
         // SAFETY: mapped above.
         assert_eq!(unsafe { address.read_volatile() }, 0);
     });
+}
+
+#[test]
+fn constants_cannot_be_written_once_the_kernel_is_up() {
+    let k = boot();
+    let file = std::fs::read(common::image_path()).expect("reads");
+    // The header is at the start of the first segment, one page into the file.
+    let magic = abi::MAGIC.to_le_bytes();
+    let at = file.windows(8).position(|w| w == magic).expect("a header");
+    let word = |offset: usize| {
+        let at = at + offset;
+        u64::from_le_bytes(file[at..at + 8].try_into().expect("8 bytes"))
+    };
+    let code = word(std::mem::offset_of!(abi::ImageHeader, text_start));
+    let constants = word(std::mem::offset_of!(abi::ImageHeader, rodata_end)) - PAGE;
+    let data = word(std::mem::offset_of!(abi::ImageHeader, data_end)) - PAGE;
+    for (place, expected) in [(code, "r-x"), (constants, "r--"), (data, "rw-")] {
+        assert_eq!(protection(k.layout().base + place), expected, "{place:x}");
+    }
+}
+
+/// What /proc/self/maps says of an address.
+fn protection(address: u64) -> String {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("reads");
+    let line = maps.lines().find(|line| {
+        let (range, _) = line.split_once(' ').expect("a range");
+        let (start, end) = range.split_once('-').expect("two ends");
+        let number = |text| u64::from_str_radix(text, 16).expect("a number");
+        (number(start)..number(end)).contains(&address)
+    });
+    let line = line.expect("a mapping");
+    line.split_whitespace().nth(1).expect("its protection")[..3].to_owned()
 }

@@ -13,4 +13,12 @@ void arch_send_call_function_single_ipi(int cpu);
 void arch_send_call_function_ipi_mask(const struct cpumask *mask);
 #endif
 
+/* kernel/hotplug.c */
+int __cpu_disable(void);
+
+/* The CPU that goes reports by itself that it is gone. */
+static inline void __cpu_die(unsigned int cpu)
+{
+}
+
 #endif
