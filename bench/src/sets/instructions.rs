@@ -1,0 +1,244 @@
+//! How many instructions one warm call takes: repeatable where nanoseconds are
+//! not. A child makes the call between two breakpoints, and we step it from the
+//! one to the other with ptrace(2). A repeated string instruction counts once
+//! for each repetition, as it traps.
+
+use super::bed::Bed;
+use crate::kernel::{check, Kernel, Ours};
+use crate::paths::Paths;
+use crate::promise::{Promise, Set};
+use crate::race::{race, Contestant};
+use crate::report::{Report, TANE};
+use crate::target::Target;
+use std::arch::asm;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::ptr;
+
+const CALLS: [(&str, &str); 7] = [
+    ("getppid", "getppid"),
+    ("pread-1", "pread of 1 B on ramfs"),
+    ("pwrite-1", "pwrite of 1 B on ramfs"),
+    ("pread-4k", "pread of 4 KiB on ramfs"),
+    ("fstat", "fstat on ramfs"),
+    ("stat", "stat by path on ramfs"),
+    ("open-close", "open and close a file on ramfs"),
+];
+/// Calls before the first that is counted.
+const WARM: usize = 200;
+/// Calls that are counted in one child; the fewest instructions are taken, as a
+/// timer that expires meanwhile only adds some.
+const COUNTED: usize = 7;
+
+pub fn promises() -> Vec<Promise> {
+    let row = |(call, what)| {
+        let name = format!("instructions-{call}");
+        Promise::new(name, Set::Instructions, what, "instr", Target::None)
+    };
+    CALLS.map(row).into()
+}
+
+pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<(), String> {
+    let call = promise.name.trim_start_matches("instructions-");
+    let contest = |config: &'static str| {
+        move || {
+            let image = paths.image(config)?;
+            let empty = count(&image, "nothing")?;
+            Ok((count(&image, call)? - empty) as f64)
+        }
+    };
+    let contestants = vec![
+        Contestant::new(TANE, contest("default")),
+        Contestant::new("tane, tiny image", contest("tiny")),
+        Contestant::new("tane, smp image", contest("smp")),
+    ];
+    // The count is exact: three runs show that it is the same each time.
+    race(promise, report.runs.min(3), contestants, report);
+    Ok(())
+}
+
+/// The instructions between the child's breakpoints, at the least.
+fn count(image: &Path, call: &str) -> Result<i64, String> {
+    let own = std::env::current_exe().map_err(|e| format!("own path: {e}"))?;
+    let mut command = Command::new(own);
+    command.arg("--step-child").arg(image).arg(call);
+    command.stdin(Stdio::null()).stderr(Stdio::null());
+    // SAFETY: one system call, allowed between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            match libc::ptrace(libc::PTRACE_TRACEME, 0, ptr::null_mut::<u8>(), 0) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        });
+    }
+    let child = command.spawn();
+    let mut traced = Traced(child.map_err(|e| format!("tracing a child with ptrace: {e}"))?);
+    let counts = traced.count_all()?;
+    let least = counts.iter().min().copied();
+    least.ok_or_else(|| "the child ended before its first call".into())
+}
+
+struct Traced(Child);
+
+enum Stop {
+    /// The child's own int3.
+    Breakpoint,
+    Stepped,
+    /// A signal that is the child's own business.
+    Signal(i32),
+    Ended,
+}
+
+impl Traced {
+    /// Instructions between the first and second breakpoint, the third and
+    /// fourth, and so on.
+    fn count_all(&mut self) -> Result<Vec<i64>, String> {
+        let mut counts = Vec::new();
+        loop {
+            if !self.to_breakpoint()? {
+                return Ok(counts);
+            }
+            let (mut steps, mut signal) = (0, 0);
+            loop {
+                self.go_on(libc::PTRACE_SINGLESTEP, signal)?;
+                signal = 0;
+                match self.wait()? {
+                    Stop::Stepped => steps += 1,
+                    Stop::Signal(number) => signal = number,
+                    Stop::Breakpoint => break,
+                    Stop::Ended => return Err("the child ended within a call".into()),
+                }
+            }
+            counts.push(steps);
+        }
+    }
+
+    fn to_breakpoint(&mut self) -> Result<bool, String> {
+        loop {
+            let signal = match self.wait_first()? {
+                Stop::Breakpoint => return Ok(true),
+                Stop::Ended => return Ok(false),
+                Stop::Signal(number) => number,
+                Stop::Stepped => 0,
+            };
+            self.go_on(libc::PTRACE_CONT, signal)?;
+        }
+    }
+
+    /// After the last step the child is stopped and has to be let go first.
+    fn wait_first(&mut self) -> Result<Stop, String> {
+        match self.wait_if_running()? {
+            Some(stop) => Ok(stop),
+            None => {
+                self.go_on(libc::PTRACE_CONT, 0)?;
+                self.wait()
+            }
+        }
+    }
+
+    fn wait_if_running(&mut self) -> Result<Option<Stop>, String> {
+        // SAFETY: asks for the registers of a child; fails unless it is stopped.
+        let stopped = unsafe {
+            let mut registers: libc::user_regs_struct = std::mem::zeroed();
+            let pid = self.0.id() as i32;
+            libc::ptrace(libc::PTRACE_GETREGS, pid, 0, &raw mut registers) == 0
+        };
+        if stopped {
+            return Ok(None);
+        }
+        self.wait().map(Some)
+    }
+
+    fn go_on(&self, how: libc::c_uint, signal: i32) -> Result<(), String> {
+        let pid = self.0.id() as i32;
+        // SAFETY: a stopped child of ours.
+        match unsafe { libc::ptrace(how, pid, 0, i64::from(signal)) } {
+            0 => Ok(()),
+            _ => Err(format!("ptrace: {}", std::io::Error::last_os_error())),
+        }
+    }
+
+    fn wait(&self) -> Result<Stop, String> {
+        let pid = self.0.id() as i32;
+        let mut status = 0;
+        // SAFETY: our own child; room for a status and for a siginfo.
+        unsafe {
+            if libc::waitpid(pid, &raw mut status, libc::__WALL) != pid {
+                return Err(format!("waitpid: {}", std::io::Error::last_os_error()));
+            }
+            if !libc::WIFSTOPPED(status) {
+                let failed = !libc::WIFEXITED(status) || libc::WEXITSTATUS(status) != 0;
+                if failed {
+                    return Err(format!("the child failed with status {status:#x}"));
+                }
+                return Ok(Stop::Ended);
+            }
+            let signal = libc::WSTOPSIG(status);
+            if signal != libc::SIGTRAP {
+                return Ok(Stop::Signal(signal));
+            }
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            libc::ptrace(libc::PTRACE_GETSIGINFO, pid, 0, &raw mut info);
+            Ok(match info.si_code {
+                SI_KERNEL => Stop::Breakpoint,
+                _ => Stop::Stepped,
+            })
+        }
+    }
+}
+
+/// Of an int3; a step has TRAP_TRACE, an exec SI_USER (sigaction(2)).
+const SI_KERNEL: i32 = 0x80;
+
+impl Drop for Traced {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What the child does.
+pub fn child(image: &Path, call: &str) -> Result<(), String> {
+    let image = tane_host::Image::open(image).map_err(|e| e.to_string())?;
+    let builder = tane_host::Builder {
+        cmdline: "quiet".into(),
+        ..Default::default()
+    };
+    let kernel = Ours(builder.boot(&image).map_err(|e| e.to_string())?);
+    let dir = Path::new("/ramfs");
+    check("mkdir", kernel.on_path(libc::SYS_mkdir, dir, 0o755, 0))?;
+    let (kind, at) = (c"ramfs".as_ptr() as u64, c"/ramfs".as_ptr() as u64);
+    // SAFETY: C strings.
+    let mounted = unsafe { kernel.call(libc::SYS_mount, [kind, at, kind, 0, 0, 0]) };
+    check("mounting a ramfs", mounted)?;
+    let bed = Bed::new(&kernel, dir, "file", 4096)?;
+    match call {
+        "nothing" => between(|| 0),
+        // SAFETY: takes no pointers.
+        "getppid" => between(|| unsafe { kernel.call(libc::SYS_getppid, [0; 6]) }),
+        "pread-1" => between(|| bed.read(1)),
+        "pwrite-1" => between(|| bed.write(1)),
+        "pread-4k" => between(|| bed.read(4096)),
+        "fstat" => between(|| bed.fstat()),
+        "stat" => between(|| bed.stat()),
+        "open-close" => between(|| bed.open_close()),
+        _ => Err(format!("no call is called {call}")),
+    }
+}
+
+fn between(call: impl Fn() -> i64) -> Result<(), String> {
+    for _ in 0..WARM {
+        check("the call", call())?;
+    }
+    for _ in 0..COUNTED {
+        // SAFETY: stops for the tracer and changes nothing.
+        unsafe { asm!("int3") };
+        let result = call();
+        // SAFETY: as above.
+        unsafe { asm!("int3", in("rax") result) };
+        check("the call", result)?;
+    }
+    Ok(())
+}
