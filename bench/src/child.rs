@@ -29,7 +29,7 @@ impl Options {
             return Some(boot::child(image, self.cpus));
         }
         if let [image, call] = self.step_child.as_slice() {
-            return Some(instructions::child(Path::new(image), call));
+            return Some(instructions::stepped(Path::new(image), call));
         }
         if let [image, what] = self.create_child.as_slice() {
             return Some(create::child(Path::new(image), what));
@@ -46,9 +46,23 @@ pub fn as_first_process() -> Option<ExitCode> {
 /// Run a child to its end: the numbers it prints.
 pub fn numbers<A: AsRef<std::ffi::OsStr>>(args: &[A]) -> Result<Vec<f64>, String> {
     let own = std::env::current_exe().map_err(|e| format!("own path: {e}"))?;
-    let output = tool::output(&mut tool::command(&own, args))?;
+    let mut command = tool::command(&own, args);
+    let output = command.output().map_err(|e| format!("own child: {e}"))?;
+    if !output.status.success() {
+        return Err(complaint(&output.stderr));
+    }
     let text = String::from_utf8_lossy(&output.stdout);
     let words = text.split_whitespace().map(str::parse);
     let numbers: Result<Vec<f64>, _> = words.collect();
     numbers.map_err(|_| format!("a child printed: {text}"))
+}
+
+/// What a child that failed said: all of it, as an oops has many lines.
+pub fn complaint(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    let text = text.trim().trim_start_matches("tane-bench: ");
+    match text {
+        "" => "a child failed and said nothing".into(),
+        text => text.into(),
+    }
 }

@@ -62,7 +62,10 @@ fn figures(promise: &Promise, report: &Report) -> (String, String, &'static str)
         others.push(format!("{}{note} {value}{ratio}", figure.subject));
     }
     let missing = report.missing_of(promise);
-    others.extend(missing.map(|m| format!("{} not measured: {}", m.subject, m.why)));
+    others.extend(missing.map(|m| {
+        let why = m.why.lines().next().unwrap_or_default();
+        format!("{} not measured: {why}", m.subject)
+    }));
     let verdict = match judge(promise, report).kept {
         Some(true) => "yes",
         Some(false) => "no",

@@ -59,16 +59,14 @@ fn section(text: &mut String, promise: &Promise, report: &Report) {
         row(text, promise, figure, report);
     }
     for missing in report.missing_of(promise) {
-        let _ = writeln!(text, "  {:<24} {}", missing.subject, missing.why);
+        // An oops has many lines; the JSON has them all.
+        let why = missing.why.lines().next().unwrap_or_default();
+        let _ = writeln!(text, "  {:<24} {why}", missing.subject);
     }
 }
 
 fn row(text: &mut String, promise: &Promise, figure: &Figure, report: &Report) {
     let sample = &figure.sample;
-    let mut subject = figure.subject.clone();
-    if !figure.note.is_empty() {
-        subject += &format!(" ({})", figure.note);
-    }
     let ratio = match report.ratio(promise, &figure.subject, TANE) {
         Some(ratio) if figure.subject != TANE => {
             format!("{}× {}", number(ratio.median), spread(&ratio))
@@ -77,9 +75,14 @@ fn row(text: &mut String, promise: &Promise, figure: &Figure, report: &Report) {
     };
     let speed = promise.gigabytes(sample.median);
     let speed = speed.map_or(String::new(), |s| format!("{} GB/s", number(s)));
+    let note = match figure.note.as_str() {
+        "" => String::new(),
+        note => format!("({note})"),
+    };
     let (median, unit) = (number(sample.median), &figure.unit);
     let line = format!(
-        "  {subject:<24} {median:>7} {unit:<3} {:<19} {speed:<10} {ratio}",
+        "  {:<24} {median:>7} {unit:<3} {:<19} {speed:<10} {ratio:<22} {note}",
+        figure.subject,
         spread(sample)
     );
     let _ = writeln!(text, "{}", line.trim_end());
@@ -149,7 +152,7 @@ mod tests {
             "x: a call   ≥ 16× MISSED: 10.0 of 16 times host's speed",
             "tane                        12.0 ns  [11.0, 13.0]",
             "341 GB/s",
-            "host (tmpfs)",
+            "(tmpfs)",
             "10.0× [10.00, 11.0]",
             "memcpy                   no memory",
             "targets: 0 kept, 1 missed, 0 not judged",

@@ -38,10 +38,14 @@ pub fn height(bars: &Bars) -> i32 {
     rows + AROUND
 }
 
-pub fn draw(area: &Area, bars: &Bars) -> Drawn {
-    let log = is_log(bars);
+/// The width of the labels.
+pub fn labels(bars: &Bars) -> i32 {
     let labels = bars.rows.iter().map(|r| style::width(&r.label));
-    let left = labels.max().unwrap_or(0).clamp(80, 520) + 14;
+    labels.max().unwrap_or(0).clamp(80, 560) + 14
+}
+
+pub fn draw(area: &Area, bars: &Bars, left: i32) -> Drawn {
+    let log = is_log(bars);
     let (width, height) = area.dim_in_pixel();
     let span = (left, width as i32 - BESIDE);
     let scale = Scale::of(bars, log, span);
@@ -51,7 +55,7 @@ pub fn draw(area: &Area, bars: &Bars) -> Drawn {
         let x = scale.at(mark);
         let line = vec![(x, 30), (x, bottom)];
         area.draw(&PathElement::new(line, style::GRID.stroke_width(1)))?;
-        let text = format!("{} {}", short(mark), bars.unit);
+        let text = readable(mark, &bars.unit, short);
         area.draw(&Text::new(text, (x, bottom + 6), style::centered()))?;
     }
     let mut y = 34;
@@ -68,7 +72,7 @@ pub fn draw(area: &Area, bars: &Bars) -> Drawn {
             diamond(area, (scale.at(target), our_middle(row, log, y)))?;
         }
         if log {
-            let text = figures(row);
+            let text = figures(row, &bars.unit);
             area.draw(&Text::new(text, (end + 14, middle), style::right()))?;
         }
         y += tall;
@@ -77,15 +81,29 @@ pub fn draw(area: &Area, bars: &Bars) -> Drawn {
 }
 
 /// The row's own figures: ours, and how many times that the host takes.
-fn figures(row: &Row) -> String {
+fn figures(row: &Row, unit: &str) -> String {
     let ours = row.bars.iter().find(|b| b.subject == crate::report::TANE);
     match (ours, row.ratio) {
         (Some(ours), Some(ratio)) => {
-            format!("{}  ({}×)", number(ours.sample.median), number(ratio))
+            let ours = readable(ours.sample.median, unit, number);
+            format!("{ours}  ({}×)", number(ratio))
         }
-        (Some(ours), None) => number(ours.sample.median),
+        (Some(ours), None) => readable(ours.sample.median, unit, number),
         _ => String::new(),
     }
+}
+
+/// 20 ns, 2 µs, 0.2 ms: with the unit in which it has few digits.
+fn readable(value: f64, unit: &str, number: fn(f64) -> String) -> String {
+    const UNITS: [&str; 4] = ["ns", "µs", "ms", "s"];
+    let (mut value, mut unit) = (value, unit);
+    while let Some(at) = UNITS[..3].iter().position(|u| *u == unit) {
+        if value < 1000.0 {
+            break;
+        }
+        (value, unit) = (value / 1000.0, UNITS[at + 1]);
+    }
+    format!("{} {unit}", number(value))
 }
 
 fn unit(unit: &str) -> &str {
@@ -196,5 +214,23 @@ fn short(value: f64) -> String {
     match value {
         v if v >= 1.0 => format!("{v:.0}"),
         v => format!("{v}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_shown_in_the_unit_that_fits() {
+        let cases = [
+            (20.0, "ns", "20.0 ns"),
+            (2000.0, "ns", "2.00 µs"),
+            (190_000_000.0, "ns", "190 ms"),
+            (5000.0, "MB", "5000 MB"),
+        ];
+        for (value, unit, text) in cases {
+            assert_eq!(readable(value, unit, number), text);
+        }
     }
 }

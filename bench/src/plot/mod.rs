@@ -74,7 +74,7 @@ fn paint(svg: &mut String, set: Set, report: &Report, panels: &[Panel]) -> Drawn
             .shrink((place.x, place.y), (place.width, place.height));
         match panel {
             Panel::Curves(curves) => curves::draw(&area, curves)?,
-            Panel::Bars(rows) => bars::draw(&area, rows)?,
+            Panel::Bars(rows) => bars::draw(&area, rows, layout.labels)?,
         }
     }
     root.present()?;
@@ -91,7 +91,7 @@ fn header(
     let place = |x, y| (style::MARGIN + x, y);
     root.draw(&Text::new(set.title(), place(0, 18), style::title()))?;
     let line = format!(
-        "{} · medians of {} runs, quartiles shaded · {}",
+        "{} · medians of {} runs, with quartiles · {}",
         report.machine.summary(),
         report.runs,
         report.machine.date

@@ -198,6 +198,8 @@ pub struct Place {
 pub struct Layout {
     pub places: Vec<Place>,
     pub height: u32,
+    /// For the labels beside bars: the same in all diagrams of a picture.
+    pub labels: i32,
 }
 
 impl Layout {
@@ -248,7 +250,14 @@ impl Layout {
         if column > 0 {
             y += height;
         }
-        let height = (y + style::MARGIN / 2) as u32;
-        Self { places, height }
+        let labels = panels.iter().map(|panel| match panel {
+            Panel::Bars(bars) => super::bars::labels(bars),
+            Panel::Curves(_) => 0,
+        });
+        Self {
+            places,
+            height: (y + style::MARGIN / 2) as u32,
+            labels: labels.max().unwrap_or(0),
+        }
     }
 }

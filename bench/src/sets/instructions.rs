@@ -4,6 +4,7 @@
 //! for each repetition, as it traps.
 
 use super::bed::Bed;
+use crate::child;
 use crate::kernel::{check, Kernel, Ours};
 use crate::paths::Paths;
 use crate::promise::{Promise, Set};
@@ -11,6 +12,7 @@ use crate::race::{race, Contestant};
 use crate::report::{Report, TANE};
 use crate::target::Target;
 use std::arch::asm;
+use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -63,7 +65,7 @@ fn count(image: &Path, call: &str) -> Result<i64, String> {
     let own = std::env::current_exe().map_err(|e| format!("own path: {e}"))?;
     let mut command = Command::new(own);
     command.arg("--step-child").arg(image).arg(call);
-    command.stdin(Stdio::null()).stderr(Stdio::null());
+    command.stdin(Stdio::null()).stderr(Stdio::piped());
     // SAFETY: one system call, allowed between fork and exec.
     unsafe {
         command.pre_exec(|| {
@@ -74,13 +76,22 @@ fn count(image: &Path, call: &str) -> Result<i64, String> {
         });
     }
     let child = command.spawn();
-    let mut traced = Traced(child.map_err(|e| format!("tracing a child with ptrace: {e}"))?);
+    let mut traced = Traced {
+        child: child.map_err(|e| format!("tracing a child with ptrace: {e}"))?,
+        is_stopped: false,
+        signal: 0,
+    };
     let counts = traced.count_all()?;
     let least = counts.iter().min().copied();
     least.ok_or_else(|| "the child ended before its first call".into())
 }
 
-struct Traced(Child);
+struct Traced {
+    child: Child,
+    is_stopped: bool,
+    /// To be delivered when it goes on.
+    signal: i32,
+}
 
 enum Stop {
     /// The child's own int3.
@@ -100,13 +111,13 @@ impl Traced {
             if !self.to_breakpoint()? {
                 return Ok(counts);
             }
-            let (mut steps, mut signal) = (0, 0);
+            let mut steps = 0;
             loop {
-                self.go_on(libc::PTRACE_SINGLESTEP, signal)?;
-                signal = 0;
+                self.go_on(libc::PTRACE_SINGLESTEP, self.signal)?;
+                self.signal = 0;
                 match self.wait()? {
                     Stop::Stepped => steps += 1,
-                    Stop::Signal(number) => signal = number,
+                    Stop::Signal(number) => self.signal = number,
                     Stop::Breakpoint => break,
                     Stop::Ended => return Err("the child ended within a call".into()),
                 }
@@ -115,44 +126,26 @@ impl Traced {
         }
     }
 
+    /// Whether there was another.
     fn to_breakpoint(&mut self) -> Result<bool, String> {
         loop {
-            let signal = match self.wait_first()? {
+            // After a count the child stands at its breakpoint; at first it runs.
+            if self.is_stopped {
+                self.go_on(libc::PTRACE_CONT, self.signal)?;
+            }
+            self.signal = 0;
+            match self.wait()? {
                 Stop::Breakpoint => return Ok(true),
                 Stop::Ended => return Ok(false),
-                Stop::Signal(number) => number,
-                Stop::Stepped => 0,
-            };
-            self.go_on(libc::PTRACE_CONT, signal)?;
-        }
-    }
-
-    /// After the last step the child is stopped and has to be let go first.
-    fn wait_first(&mut self) -> Result<Stop, String> {
-        match self.wait_if_running()? {
-            Some(stop) => Ok(stop),
-            None => {
-                self.go_on(libc::PTRACE_CONT, 0)?;
-                self.wait()
+                Stop::Signal(number) => self.signal = number,
+                Stop::Stepped => {}
             }
         }
     }
 
-    fn wait_if_running(&mut self) -> Result<Option<Stop>, String> {
-        // SAFETY: asks for the registers of a child; fails unless it is stopped.
-        let stopped = unsafe {
-            let mut registers: libc::user_regs_struct = std::mem::zeroed();
-            let pid = self.0.id() as i32;
-            libc::ptrace(libc::PTRACE_GETREGS, pid, 0, &raw mut registers) == 0
-        };
-        if stopped {
-            return Ok(None);
-        }
-        self.wait().map(Some)
-    }
-
-    fn go_on(&self, how: libc::c_uint, signal: i32) -> Result<(), String> {
-        let pid = self.0.id() as i32;
+    fn go_on(&mut self, how: libc::c_uint, signal: i32) -> Result<(), String> {
+        let pid = self.child.id() as i32;
+        self.is_stopped = false;
         // SAFETY: a stopped child of ours.
         match unsafe { libc::ptrace(how, pid, 0, i64::from(signal)) } {
             0 => Ok(()),
@@ -160,8 +153,16 @@ impl Traced {
         }
     }
 
-    fn wait(&self) -> Result<Stop, String> {
-        let pid = self.0.id() as i32;
+    fn complaint(&mut self) -> String {
+        let mut text = Vec::new();
+        if let Some(mut stderr) = self.child.stderr.take() {
+            let _ = stderr.read_to_end(&mut text);
+        }
+        child::complaint(&text)
+    }
+
+    fn wait(&mut self) -> Result<Stop, String> {
+        let pid = self.child.id() as i32;
         let mut status = 0;
         // SAFETY: our own child; room for a status and for a siginfo.
         unsafe {
@@ -169,12 +170,12 @@ impl Traced {
                 return Err(format!("waitpid: {}", std::io::Error::last_os_error()));
             }
             if !libc::WIFSTOPPED(status) {
-                let failed = !libc::WIFEXITED(status) || libc::WEXITSTATUS(status) != 0;
-                if failed {
-                    return Err(format!("the child failed with status {status:#x}"));
-                }
-                return Ok(Stop::Ended);
+                return match libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 {
+                    true => Ok(Stop::Ended),
+                    false => Err(self.complaint()),
+                };
             }
+            self.is_stopped = true;
             let signal = libc::WSTOPSIG(status);
             if signal != libc::SIGTRAP {
                 return Ok(Stop::Signal(signal));
@@ -194,13 +195,13 @@ const SI_KERNEL: i32 = 0x80;
 
 impl Drop for Traced {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
 /// What the child does.
-pub fn child(image: &Path, call: &str) -> Result<(), String> {
+pub fn stepped(image: &Path, call: &str) -> Result<(), String> {
     let image = tane_host::Image::open(image).map_err(|e| e.to_string())?;
     let builder = tane_host::Builder {
         cmdline: "quiet".into(),
