@@ -109,6 +109,8 @@ fn disk(path: &Path) -> Result<PathBuf, String> {
 /// Our kernel with the disk mounted.
 struct Inside {
     mount: tane::Mount,
+    /// Holds the disk as long as it is mounted.
+    _device: tane::Disk,
     kernel: tane::Kernel,
     disk: PathBuf,
 }
@@ -119,12 +121,13 @@ impl Inside {
         let kernel = tane::Kernel::builder().memory(RAM).boot().map_err(text)?;
         let mut options = tane::DiskOptions::new();
         options.direct(direct);
-        let device = kernel.open_disk(disk, &options).map_err(text)?.device();
+        let device = kernel.open_disk(disk, &options).map_err(text)?;
         let options = tane::MountOptions::new();
-        let mount = options.mount(&kernel, device).map_err(text)?;
+        let mount = options.mount(&kernel, device.device()).map_err(text)?;
         let disk = disk.into();
         Ok(Self {
             mount,
+            _device: device,
             kernel,
             disk,
         })

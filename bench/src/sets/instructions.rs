@@ -29,8 +29,8 @@ const CALLS: [(&str, &str); 7] = [
 ];
 /// Calls before the first that is counted.
 const WARM: usize = 200;
-/// Calls that are counted in one child; the fewest instructions are taken, as a
-/// timer that expires meanwhile only adds some.
+/// Calls that are counted in one child. The fewest instructions are taken: what
+/// is done in some calls only (a batch that is full) is not part of each.
 const COUNTED: usize = 7;
 
 pub fn promises() -> Vec<Promise> {
@@ -55,7 +55,7 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
         Contestant::new("tane, tiny image", contest("tiny")),
         Contestant::new("tane, smp image", contest("smp")),
     ];
-    // The count is exact: three runs show that it is the same each time.
+    // The count is exact: three runs show whether it is the same each time.
     race(promise, report.runs.min(3), contestants, report);
     Ok(())
 }
@@ -80,6 +80,7 @@ fn count(image: &Path, call: &str) -> Result<i64, String> {
         child: child.map_err(|e| format!("tracing a child with ptrace: {e}"))?,
         is_stopped: false,
         signal: 0,
+        frozen: Vec::new(),
     };
     let counts = traced.count_all()?;
     let least = counts.iter().min().copied();
@@ -91,6 +92,8 @@ struct Traced {
     is_stopped: bool,
     /// To be delivered when it goes on.
     signal: i32,
+    /// Its other threads, which are stopped and traced too.
+    frozen: Vec<i32>,
 }
 
 enum Stop {
@@ -107,9 +110,12 @@ impl Traced {
     /// fourth, and so on.
     fn count_all(&mut self) -> Result<Vec<i64>, String> {
         let mut counts = Vec::new();
-        loop {
+        while counts.len() < COUNTED {
             if !self.to_breakpoint()? {
-                return Ok(counts);
+                return Err("the child ended before its calls".into());
+            }
+            if counts.is_empty() {
+                self.freeze_others()?;
             }
             let mut steps = 0;
             loop {
@@ -124,6 +130,36 @@ impl Traced {
             }
             counts.push(steps);
         }
+        Ok(counts)
+    }
+
+    /// Stop the kernel's service threads for good. A step takes microseconds, so
+    /// its timer would tick within most calls, and who does not look at once is
+    /// sent a signal: none of that is part of a call.
+    fn freeze_others(&mut self) -> Result<(), String> {
+        let path = format!("/proc/{}/task", self.child.id());
+        let tasks = std::fs::read_dir(&path).map_err(|e| format!("{path}: {e}"))?;
+        let names = tasks.flatten().map(|task| task.file_name());
+        let tids: Vec<i32> = names.flat_map(|n| n.to_string_lossy().parse()).collect();
+        for tid in tids
+            .into_iter()
+            .filter(|tid| *tid != self.child.id() as i32)
+        {
+            let none = ptr::null_mut::<u8>();
+            let mut status = 0;
+            // SAFETY: a thread of our child, and room for its status.
+            let stopped = unsafe {
+                libc::ptrace(libc::PTRACE_SEIZE, tid, none, 0) == 0
+                    && libc::ptrace(libc::PTRACE_INTERRUPT, tid, none, 0) == 0
+                    && libc::waitpid(tid, &raw mut status, libc::__WALL) == tid
+            };
+            if !stopped {
+                let error = std::io::Error::last_os_error();
+                return Err(format!("stopping a thread of the child: {error}"));
+            }
+            self.frozen.push(tid);
+        }
+        Ok(())
     }
 
     /// Whether there was another.
@@ -196,6 +232,11 @@ const SI_KERNEL: i32 = 0x80;
 impl Drop for Traced {
     fn drop(&mut self) {
         let _ = self.child.kill();
+        for &tid in &self.frozen {
+            // The process ends only when its tracer knows of each thread's end.
+            // SAFETY: a thread that we trace; nobody asks for its status.
+            unsafe { libc::waitpid(tid, ptr::null_mut(), libc::__WALL) };
+        }
         let _ = self.child.wait();
     }
 }
