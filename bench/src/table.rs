@@ -153,7 +153,7 @@ mod tests {
             "tane                        12.0 ns  [11.0, 13.0]",
             "341 GB/s",
             "(tmpfs)",
-            "10.0× [10.00, 11.0]",
+            "10.0× [10.0, 11.0]",
             "memcpy                   no memory",
             "targets: 0 kept, 1 missed, 0 not judged",
             "missed: x",

@@ -1,7 +1,7 @@
 //! Rows of one unit: bars from 0 where all fit on one scale, dots on a
 //! logarithmic axis where they do not (a bar would have no beginning there).
 
-use super::curves::Axis;
+use super::curves::{plain, Axis};
 use super::panel::{range, Bar, Bars, Row};
 use super::{style, Drawn};
 use crate::table::number;
@@ -55,7 +55,7 @@ pub fn draw(area: &Area, bars: &Bars, left: i32) -> Drawn {
         let x = scale.at(mark);
         let line = vec![(x, 30), (x, bottom)];
         area.draw(&PathElement::new(line, style::GRID.stroke_width(1)))?;
-        let text = readable(mark, &bars.unit, short);
+        let text = readable(mark, &bars.unit, plain);
         area.draw(&Text::new(text, (x, bottom + 6), style::centered()))?;
     }
     let mut y = 34;
@@ -66,7 +66,7 @@ pub fn draw(area: &Area, bars: &Bars, left: i32) -> Drawn {
         area.draw(&label)?;
         let end = match log {
             true => dots(area, row, &scale, middle)?,
-            false => rods(area, row, &scale, y + GAP / 2)?,
+            false => rods(area, row, &bars.unit, &scale, y + GAP / 2)?,
         };
         if let Some(target) = row.target {
             diamond(area, (scale.at(target), our_middle(row, log, y)))?;
@@ -176,7 +176,7 @@ fn dots(area: &Area, row: &Row, scale: &Scale, y: i32) -> Drawn<i32> {
     Ok(scale.span.1.max(scale.at(max)))
 }
 
-fn rods(area: &Area, row: &Row, scale: &Scale, top: i32) -> Drawn<i32> {
+fn rods(area: &Area, row: &Row, unit: &str, scale: &Scale, top: i32) -> Drawn<i32> {
     let mut y = top;
     for Bar { subject, sample } in &row.bars {
         let color = style::of(subject).color;
@@ -208,13 +208,6 @@ pub fn diamond(area: &Area, (x, y): (i32, i32)) -> Drawn {
     let outline: Vec<_> = outline.collect();
     area.draw(&PathElement::new(outline, style::TARGET.stroke_width(2)))?;
     Ok(())
-}
-
-fn short(value: f64) -> String {
-    match value {
-        v if v >= 1.0 => format!("{v:.0}"),
-        v => format!("{v}"),
-    }
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ fn count(x: f64) -> String {
 }
 
 /// 0.1, 1, 2.5, 100.
-fn plain(y: f64) -> String {
+pub fn plain(y: f64) -> String {
     let text = number(y);
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
@@ -96,22 +96,33 @@ pub struct Axis {
     range: Range<f64>,
     /// Of a logarithmic one.
     base: Option<f64>,
+    /// Marks only at whole numbers.
+    whole: bool,
 }
 
 impl Axis {
     pub fn linear(min: f64, max: f64) -> Self {
-        let (range, base) = (min..max, None);
-        Self { range, base }
+        Self {
+            range: min..max,
+            base: None,
+            whole: false,
+        }
     }
 
     pub fn log(min: f64, max: f64, base: f64) -> Self {
-        let (range, base) = (min..max.max(min * 1.01), Some(base));
-        Self { range, base }
+        Self {
+            range: min..max.max(min * 1.01),
+            base: Some(base),
+            whole: false,
+        }
     }
 
     fn x(min: f64, max: f64, kind: X) -> Self {
         match kind {
-            X::Threads => Self::linear(min - 0.15, max + 0.15),
+            X::Threads => Self {
+                whole: true,
+                ..Self::linear(min - 0.15, max + 0.15)
+            },
             X::Bytes | X::Count => Self::log(min / 1.25, max * 1.25, 2.0),
         }
     }
@@ -120,6 +131,7 @@ impl Axis {
         let Range { start, end } = self.range;
         let Some(base) = self.base else {
             let step = step((end - start) / most.max(1) as f64);
+            let step = if self.whole { step.max(1.0) } else { step };
             let first = (start / step).ceil() as i64;
             let all = (first..).map(|i| i as f64 * step);
             return all.take_while(|v| *v <= end).collect();

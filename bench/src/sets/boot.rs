@@ -160,10 +160,12 @@ fn children(pid: u32) -> Vec<u32> {
 
 /// Of a process and its children, shared pages counted once.
 fn resident_tree(pid: u32) -> Result<u64, String> {
-    let mut sum = 0;
-    let mut left = vec![pid];
+    let of = |pid| kib_of(&format!("/proc/{pid}/smaps_rollup"), "Pss:");
+    let mut sum = of(pid)?;
+    let mut left = children(pid);
     while let Some(pid) = left.pop() {
-        sum += kib_of(&format!("/proc/{pid}/smaps_rollup"), "Pss:")?;
+        // Some are gone by the time they are looked at.
+        sum += of(pid).unwrap_or(0);
         left.extend(children(pid));
     }
     Ok(sum * 1024)

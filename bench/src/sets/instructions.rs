@@ -111,7 +111,7 @@ impl Traced {
     fn count_all(&mut self) -> Result<Vec<i64>, String> {
         let mut counts = Vec::new();
         while counts.len() < COUNTED {
-            if !self.to_breakpoint()? {
+            if !self.run_until_breakpoint()? {
                 return Err("the child ended before its calls".into());
             }
             if counts.is_empty() {
@@ -163,7 +163,7 @@ impl Traced {
     }
 
     /// Whether there was another.
-    fn to_breakpoint(&mut self) -> Result<bool, String> {
+    fn run_until_breakpoint(&mut self) -> Result<bool, String> {
         loop {
             // After a count the child stands at its breakpoint; at first it runs.
             if self.is_stopped {

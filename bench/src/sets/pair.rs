@@ -132,12 +132,12 @@ fn loopback_up<K: Kernel>(kernel: &K) -> Result<(), String> {
     // first call left there.
     unsafe {
         let at = &raw mut request as u64;
-        let get = [fd as u64, libc::SIOCGIFFLAGS as u64, at, 0, 0, 0];
+        let get = [fd as u64, libc::SIOCGIFFLAGS, at, 0, 0, 0];
         check("the flags of lo", kernel.call(libc::SYS_ioctl, get))?;
         if request.ifr_ifru.ifru_flags & libc::IFF_UP as i16 == 0 {
             request.ifr_ifru.ifru_flags |= libc::IFF_UP as i16;
             let at = &raw const request as u64;
-            let set = [fd as u64, libc::SIOCSIFFLAGS as u64, at, 0, 0, 0];
+            let set = [fd as u64, libc::SIOCSIFFLAGS, at, 0, 0, 0];
             check("lo up", kernel.call(libc::SYS_ioctl, set))?;
         }
         kernel.call(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);

@@ -38,7 +38,11 @@ pub fn promises() -> Vec<Promise> {
     let mut rows = Vec::new();
     for (call, text) in CALLS {
         for n in counts() {
-            let what = format!("{text} on ramfs, {n} threads with a file each: time for one");
+            let threads = match n {
+                1 => "one thread".into(),
+                n => format!("{n} threads with a file each"),
+            };
+            let what = format!("{text} on ramfs, {threads}: time for one of all calls");
             let name = format!("threads-{call}-{n}");
             let row = Promise::new(name, Set::Threads, what, "ns", Target::None);
             rows.push(row.at(text, n as f64, 0));
