@@ -4,6 +4,7 @@
 use super::curves::{plain, Axis};
 use super::panel::{range, Bar, Bars, Row};
 use super::{style, Drawn};
+use crate::report::TANE;
 use crate::table::number;
 use plotters::coord::ranged1d::Ranged;
 use plotters::coord::Shift;
@@ -22,7 +23,8 @@ const BESIDE: i32 = 150;
 fn is_log(bars: &Bars) -> bool {
     let values = bars.rows.iter().flat_map(|r| &r.bars);
     let (min, max) = range(values.map(|b| b.sample.median));
-    min > 0.0 && max / min > 20.0
+    // Counts are exact and few: their lengths are to be compared.
+    bars.unit != "instr" && min > 0.0 && max / min > 20.0
 }
 
 fn row_height(row: &Row, log: bool) -> i32 {
@@ -82,7 +84,7 @@ pub fn draw(area: &Area, bars: &Bars, left: i32) -> Drawn {
 
 /// The row's own figures: ours, and how many times that the host takes.
 fn figures(row: &Row, unit: &str) -> String {
-    let ours = row.bars.iter().find(|b| b.subject == crate::report::TANE);
+    let ours = row.bars.iter().find(|b| b.subject == TANE);
     match (ours, row.ratio) {
         (Some(ours), Some(ratio)) => {
             let ours = readable(ours.sample.median, unit, number);
@@ -124,10 +126,7 @@ fn our_middle(row: &Row, log: bool, y: i32) -> i32 {
     if log {
         return y + DOT_ROW / 2;
     }
-    let ours = row
-        .bars
-        .iter()
-        .position(|b| b.subject == crate::report::TANE);
+    let ours = row.bars.iter().position(|b| b.subject == TANE);
     y + GAP / 2 + ours.unwrap_or(0) as i32 * BAR + BAR / 2
 }
 
@@ -165,7 +164,8 @@ fn dots(area: &Area, row: &Row, scale: &Scale, y: i32) -> Drawn<i32> {
         line,
         style::AXIS.mix(0.6).stroke_width(2),
     ))?;
-    for Bar { subject, sample } in &row.bars {
+    // Ours on top.
+    for Bar { subject, sample } in row.bars.iter().rev() {
         let color = style::of(subject).color;
         let (low, high) = (scale.at(sample.lower), scale.at(sample.upper));
         let shade = Rectangle::new([(low, y - 4), (high, y + 4)], color.mix(0.3).filled());
@@ -189,12 +189,15 @@ fn rods(area: &Area, row: &Row, unit: &str, scale: &Scale, top: i32) -> Drawn<i3
             let line = vec![(low, middle), (high, middle)];
             area.draw(&PathElement::new(line, BLACK.mix(0.7).stroke_width(2)))?;
         }
-        let text = number(sample.median);
-        area.draw(&Text::new(
-            text,
-            (end.max(high) + 10, middle),
-            style::right(),
-        ))?;
+        let text = readable(sample.median, unit, number);
+        let mut x = end.max(high) + 10;
+        // A target that would lie on the text goes before it.
+        let target = row.target.filter(|_| subject == TANE);
+        let target = target.map(|target| scale.at(target));
+        if let Some(target) = target.filter(|at| (x - 8..x + 70).contains(at)) {
+            x = target + 14;
+        }
+        area.draw(&Text::new(text, (x, middle), style::right()))?;
         y += BAR;
     }
     Ok(scale.span.1)
