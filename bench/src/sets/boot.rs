@@ -12,12 +12,15 @@ use crate::tool;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Instant;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 /// In the environment of a user-mode Linux's first process.
 pub const FIRST: &str = "TANE_BENCH_FIRST";
 const SAID: &str = "tane-bench: up";
 const UML: &str = "user-mode-linux";
+/// It starts in seconds, or hangs.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 pub fn promises() -> Vec<Promise> {
     let row = |what: &str, config: &str, target| {
@@ -115,6 +118,16 @@ fn user_mode_linux() -> Result<[f64; 2], String> {
     let spawned = command.spawn();
     let mut uml = Peer(spawned.map_err(|e| format!("{}: {e}", program.display()))?);
     let output = uml.0.stdout.take().ok_or("no output")?;
+    let (_spoken, silence) = mpsc::channel::<()>();
+    let pid = uml.0.id() as i32;
+    std::thread::spawn(move || {
+        // The other end is dropped when this function is done, and before the
+        // process is waited for.
+        if silence.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            // SAFETY: a child of ours; its output then ends.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+    });
     let mut last = String::new();
     for line in BufReader::new(output).split(b'\n') {
         let line = line.map_err(|e| format!("{UML}: {e}"))?;
@@ -126,6 +139,9 @@ fn user_mode_linux() -> Result<[f64; 2], String> {
         if !line.is_empty() {
             last = line;
         }
+    }
+    if start.elapsed() >= PATIENCE {
+        return Err(format!("{UML} said nothing for {} s", PATIENCE.as_secs()));
     }
     Err(format!("{UML} ended before its first process: {last}"))
 }
