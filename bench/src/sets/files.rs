@@ -67,12 +67,14 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
     let mut contestants = Vec::new();
     match &inside {
         Ok(inside) => {
-            let stand = Stand::new(
-                &inside.kernel,
-                inside.mount.mount_point(),
-                Some(&inside.disk),
-            );
-            contestants.push(Contestant::new(TANE, job.contest(stand)?));
+            let point = inside.mount.mount_point();
+            let mut stand = Stand::new(&inside.kernel, point, Some(&inside.disk));
+            stand.maps_inside = direct;
+            let note = match direct {
+                true => "a buffer mapped inside: O_DIRECT takes no other",
+                false => "",
+            };
+            contestants.push(Contestant::new(TANE, job.contest(stand)?).noted(note));
         }
         Err(why) => report.miss(promise, TANE, why),
     }
