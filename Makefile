@@ -35,11 +35,11 @@ check:
 lint: deps
 	scripts/lint
 
-# BENCH holds options of tane-bench: make bench BENCH="--only cat --runs 31".
+# BENCH holds options of tane bench: make bench BENCH="--only cat --runs 31".
 bench: deps
-	$(XTASK) kernel --config tiny --config default
+	$(XTASK) kernel --config tiny --config default --config smp
 	$(CARGO) build --release -p tane-cli -p tane-bench
-	$(TARGET)/release/tane-bench $(BENCH)
+	$(TARGET)/release/tane bench $(BENCH)
 
 kernel: deps-build
 	$(XTASK) kernel $(IMAGES)

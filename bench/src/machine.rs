@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 
-#[derive(Deserialize, Serialize)]
+#[derive(Default, Deserialize, Serialize)]
 pub struct Machine {
     pub date: String,
     pub cpu: String,
@@ -111,15 +111,20 @@ fn versions(paths: &Paths) -> BTreeMap<String, String> {
     let mut versions = BTreeMap::new();
     let root = paths.root.to_string_lossy();
     let git = ["-C", &root, "describe", "--always", "--dirty", "--tags"];
+    let package = env!("CARGO_PKG_VERSION");
     let mut note = |name: &str, version: Option<String>| {
         if let Some(version) = version.filter(|v| !v.is_empty()) {
             versions.insert(name.to_string(), version);
         }
     };
-    note("tane", tool::first_line("git", &git));
-    for config in ["default", "tiny"] {
-        let manifest = paths.image(config).with_extension("manifest");
-        let text = read(&manifest.to_string_lossy());
+    let described = paths.root.exists().then(|| tool::first_line("git", &git));
+    let described = described.flatten().unwrap_or_else(|| package.to_string());
+    note("tane", Some(described));
+    for config in ["default", "tiny", "smp"] {
+        let Ok(image) = paths.image(config) else {
+            continue;
+        };
+        let text = read(&image.with_extension("manifest").to_string_lossy());
         let version = ["release", "sha256"].map(|name| field(&text, name, ':'));
         note(
             &format!("tane-{config}.elf"),
@@ -134,6 +139,7 @@ fn versions(paths: &Paths) -> BTreeMap<String, String> {
     };
     note("7-Zip", tool::first_line(seven_zip, &[]));
     note("fuse2fs", tool::first_line("fuse2fs", &["-V"]));
+    note("linux.uml", tool::first_line("linux.uml", &["--version"]));
     note("mount", tool::first_line("mount", &["--version"]));
     note("cp", tool::first_line("cp", &["--version"]));
     versions

@@ -1,93 +1,109 @@
-//! tane-bench: the figures that docs/promises.md promises, measured beside the
-//! host's own kernel and the peers that Debian packages, in one run.
+//! tane-bench: this Linux beside the host's own, and beside the peers that
+//! Debian packages, in one run.
 //!
-//!   promise.rs   what is promised, and its target
+//!   options.rs   the command line; `tane bench` shares it
+//!   promise.rs   what is measured; target.rs, when a promise is kept
 //!   sets/        one file for each group of measurements
+//!   kernel.rs    who answers system calls: ours or the host's
 //!   race.rs      contestants take turns, so that noise hits all alike
-//!   report.rs    what was measured; build/bench/bench.json
+//!   child.rs     what has to happen in a process of its own
+//!   report.rs    what was measured; sample.rs, medians and ratios
 //!   table.rs     the same for people; markdown.rs for docs/promises.md
+//!   plot/        the same as pictures
 
+mod child;
 mod interrupt;
+mod kernel;
 mod machine;
 mod markdown;
+mod mount;
+mod options;
 mod paths;
+mod plot;
+mod progress;
 mod promise;
 mod race;
 mod report;
 mod sample;
 mod sets;
 mod table;
+mod target;
 mod tool;
+mod topology;
 mod tree;
 mod workload;
 
 use clap::Parser;
-use std::path::PathBuf;
+use options::Options;
+use promise::Promise;
+use report::Report;
+use std::io::Write;
 use std::process::ExitCode;
 
-/// Measure the promised figures beside the host and other readers
 #[derive(Parser)]
-#[command(name = "tane-bench", version)]
-struct Options {
-    /// List what can be measured, with targets
-    #[arg(long)]
-    list: bool,
-    /// Measure only these: names or sets, as --list shows them
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    only: Vec<String>,
-    /// How many runs the medians are of
-    #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..))]
-    runs: u32,
-    /// Print the table of docs/promises.md (with --list: without figures)
-    #[arg(long)]
-    markdown: bool,
-    /// Print an earlier run instead of measuring
-    #[arg(long, value_name = "JSON")]
-    from: Option<PathBuf>,
-    /// Where to write the results
-    #[arg(long, value_name = "JSON")]
-    json: Option<PathBuf>,
-    /// Where to extract to: a tmpfs, so that no disk is measured
-    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
-    scratch: PathBuf,
-    /// For the boot set: boot once, print milliseconds and megabytes
-    #[arg(long, value_name = "IMAGE", hide = true)]
-    boot_child: Option<PathBuf>,
+#[command(
+    name = "tane-bench",
+    bin_name = "tane bench",
+    version,
+    max_term_width = 90
+)]
+struct Cli {
+    #[command(flatten)]
+    options: Options,
+    #[command(flatten)]
+    child: child::Options,
 }
 
 fn main() -> ExitCode {
-    match run(&Options::parse()) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("tane-bench: {error}");
-            ExitCode::FAILURE
-        }
+    if let Some(done) = child::as_first_process() {
+        return done;
     }
+    let cli = Cli::parse();
+    let done = match cli.child.run() {
+        Some(done) => done.map(|()| ExitCode::SUCCESS),
+        None => run(&cli.options),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("tane-bench: {error}");
+        ExitCode::FAILURE
+    })
 }
 
 fn run(options: &Options) -> Result<ExitCode, String> {
-    if let Some(image) = &options.boot_child {
-        sets::boot::child(image)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let chosen = promise::choose(&options.only)?;
     if options.list {
-        if options.markdown {
-            print!("{}", markdown::table(&chosen, None));
+        let chosen = promise::choose(sets::promises(), &options.only)?;
+        return print(&if options.markdown {
+            markdown::table(&chosen, None)
+        } else if options.json {
+            serde_json::to_string_pretty(&chosen).map_err(|e| e.to_string())? + "\n"
         } else {
-            print!("{}", table::list(&chosen));
-        }
-        return Ok(ExitCode::SUCCESS);
+            table::list(&chosen)
+        });
     }
-    let report = match &options.from {
-        Some(path) => report::Report::read(path)?,
-        None => measure(options, &chosen)?,
+    let paths = paths::Paths::find(options)?;
+    let mut report = match &options.from {
+        Some(path) => Report::read(path)?,
+        None => measure(options, &paths)?,
     };
-    if options.markdown {
-        print!("{}", markdown::table(&chosen, Some(&report)));
-    } else {
-        print!("{}", table::results(&chosen, &report));
+    report.promises = promise::choose(report.promises, &options.only)?;
+    report.conclude();
+    if options.from.is_none() {
+        let json = paths.json(options.only.is_empty());
+        report.write(&json)?;
+        eprintln!("tane-bench: wrote {}", json.display());
     }
+    if !options.no_plots {
+        for path in plot::draw(&report, &paths.output)? {
+            eprintln!("tane-bench: drew {}", path.display());
+        }
+    }
+    print(&if options.markdown {
+        markdown::table(&report.promises, Some(&report))
+    } else if options.json {
+        report.json()?
+    } else {
+        table::results(&report)
+    })?;
     Ok(if report.is_complete() {
         ExitCode::SUCCESS
     } else {
@@ -95,26 +111,32 @@ fn run(options: &Options) -> Result<ExitCode, String> {
     })
 }
 
-fn measure(
-    options: &Options,
-    chosen: &[&'static promise::Promise],
-) -> Result<report::Report, String> {
+/// A reader that leaves early is content.
+fn print(text: &str) -> Result<ExitCode, String> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(format!("output: {e}")),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn measure(options: &Options, paths: &paths::Paths) -> Result<Report, String> {
+    let chosen: Vec<Promise> = promise::choose(sets::promises(), &options.only)?;
     interrupt::watch();
-    let paths = paths::Paths::find(&options.scratch)?;
-    let mut report = report::Report::new(&paths, options.runs);
-    if let Some(busy) = report.machine.busy() {
+    mount::keep_private();
+    let machine = machine::Machine::look(paths);
+    if let Some(busy) = machine.busy() {
         eprintln!("tane-bench: {busy}");
     }
-    for promise in chosen {
-        eprintln!("tane-bench: {}", promise.name);
-        sets::measure(promise, &paths, &mut report);
+    let mut report = Report::new(machine, options.runs, chosen.clone());
+    progress::begin(chosen.len(), options.quiet);
+    for (at, promise) in chosen.iter().enumerate() {
+        progress::row(at, &promise.name);
+        sets::measure(promise, paths, &mut report);
         if interrupt::asked() {
+            progress::end();
             return Err("interrupted".into());
         }
     }
-    let default = paths.json(options.only.is_empty());
-    let json = options.json.clone().unwrap_or(default);
-    report.write(&json)?;
-    eprintln!("tane-bench: wrote {}", json.display());
+    progress::end();
     Ok(report)
 }

@@ -1,6 +1,7 @@
 //! Contestants take turns.
 
 use crate::interrupt;
+use crate::progress;
 use crate::promise::Promise;
 use crate::report::Report;
 use crate::sample::Sample;
@@ -8,19 +9,27 @@ use crate::sample::Sample;
 /// Someone who does the promised thing once and says what it took, in the
 /// promise's unit. Only the doing is timed, not preparing, checking, deleting.
 pub struct Contestant<'a> {
-    pub subject: &'static str,
+    pub subject: String,
+    /// What exactly it is, where that depends on the machine.
+    pub note: String,
     pub once: Box<dyn FnMut() -> Result<f64, String> + 'a>,
 }
 
 impl<'a> Contestant<'a> {
     pub fn new(
-        subject: &'static str,
+        subject: impl Into<String>,
         once: impl FnMut() -> Result<f64, String> + 'a,
     ) -> Contestant<'a> {
         Contestant {
-            subject,
+            subject: subject.into(),
+            note: String::new(),
             once: Box::new(once),
         }
+    }
+
+    pub fn noted(mut self, note: impl Into<String>) -> Self {
+        self.note = note.into();
+        self
     }
 }
 
@@ -32,6 +41,7 @@ pub fn race(promise: &Promise, rounds: u32, contestants: Vec<Contestant>, report
         .map(|contestant| (contestant, Vec::new(), None))
         .collect();
     for round in 0..=rounds as usize {
+        progress::round(&promise.name, round as u32, rounds);
         for turn in 0..lanes.len() {
             let at = (turn + round) % lanes.len();
             let (contestant, times, failed) = &mut lanes[at];
@@ -46,9 +56,110 @@ pub fn race(promise: &Promise, rounds: u32, contestants: Vec<Contestant>, report
         }
     }
     for (contestant, times, failed) in lanes {
+        let (subject, note) = (&contestant.subject, &contestant.note);
         match (failed, Sample::of(times)) {
-            (None, Some(sample)) => report.add(promise, contestant.subject, sample),
-            (failed, _) => report.miss(promise, contestant.subject, &failed.unwrap_or_default()),
+            (None, Some(sample)) => report.add_noted(promise, subject, note, sample),
+            (failed, _) => report.miss(promise, subject, &failed.unwrap_or_default()),
         }
+    }
+}
+
+/// Batches for each run that was asked for, of what takes microseconds.
+pub const BATCHES: u32 = 9;
+const BATCH_NS: f64 = 3e6;
+
+/// Someone who does something that takes too little to be timed alone; `call`
+/// answers less than 0 if it fails. In ns for each.
+pub fn batches<'a>(mut call: impl FnMut() -> i64 + 'a) -> impl FnMut() -> Result<f64, String> + 'a {
+    let mut count = 0;
+    move || {
+        if count == 0 {
+            // Find out how many make a batch, with caches already warm.
+            time(20, &mut call)?;
+            let one = time(100, &mut call)?;
+            count = ((BATCH_NS / one) as u32).clamp(1, 10_000_000);
+        }
+        time(count, &mut call)
+    }
+}
+
+/// ns for each of `count` calls, none of which may fail.
+#[inline]
+fn time(count: u32, mut call: impl FnMut() -> i64) -> Result<f64, String> {
+    let mut worst = 0;
+    let start = std::time::Instant::now();
+    for _ in 0..count {
+        worst = worst.min(call());
+    }
+    let time = start.elapsed();
+    if worst < 0 {
+        let error = std::io::Error::from_raw_os_error(-worst as i32);
+        return Err(format!("the call failed: {error}"));
+    }
+    Ok(time.as_secs_f64() * 1e9 / f64::from(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::promise::Set;
+    use crate::report::{HOST, TANE};
+    use crate::target::Target;
+    use std::cell::RefCell;
+
+    #[test]
+    fn contestants_take_turns_and_the_first_round_does_not_count() {
+        let promise = Promise::new("x", Set::Syscalls, "x", "ns", Target::None);
+        let (order, mut report) = (RefCell::new(Vec::new()), Report::empty());
+        let lane = |name: &'static str, order: &RefCell<Vec<&'static str>>| {
+            order.borrow_mut().push(name);
+            Ok(order.borrow().len() as f64)
+        };
+        let lanes = vec![
+            Contestant::new(TANE, || lane(TANE, &order)),
+            Contestant::new(HOST, || lane(HOST, &order)),
+        ];
+        race(&promise, 3, lanes, &mut report);
+        let expected = [TANE, HOST, HOST, TANE, TANE, HOST, HOST, TANE];
+        assert_eq!(*order.borrow(), expected);
+        let runs = |subject| {
+            report
+                .figure(&promise, subject)
+                .unwrap()
+                .sample
+                .runs
+                .clone()
+        };
+        assert_eq!(runs(TANE), [4.0, 5.0, 8.0]);
+        assert_eq!(runs(HOST), [3.0, 6.0, 7.0]);
+    }
+
+    #[test]
+    fn who_fails_is_out_with_the_reason_and_the_others_go_on() {
+        let promise = Promise::new("x", Set::Syscalls, "x", "ns", Target::None);
+        let mut report = Report::empty();
+        let lanes = vec![
+            Contestant::new(TANE, || Err("broken".into())),
+            Contestant::new(HOST, || Ok(1.0)),
+        ];
+        race(&promise, 2, lanes, &mut report);
+        assert!(report.figure(&promise, TANE).is_none());
+        assert_eq!(report.missing[0].why, "broken");
+        assert_eq!(report.figure(&promise, HOST).unwrap().sample.runs.len(), 2);
+    }
+
+    #[test]
+    fn a_call_that_fails_once_in_a_batch_fails_the_batch() {
+        let mut count = 0;
+        let mut batch = batches(|| {
+            count += 1;
+            if count == 50 {
+                -i64::from(libc::EIO)
+            } else {
+                0
+            }
+        });
+        let error = batch().unwrap_err();
+        assert!(error.contains("Input/output error"), "{error}");
     }
 }

@@ -19,9 +19,15 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse_from(verbs::find::accept_single_dashes(std::env::args_os()));
-    interrupt::install();
-    match run(cli) {
+    let args: Vec<_> = std::env::args_os().collect();
+    let done = if verbs::bench::is_asked(&args) {
+        verbs::bench::start(&args)
+    } else {
+        let cli = Cli::parse_from(verbs::find::accept_single_dashes(args.into_iter()));
+        interrupt::install();
+        run(cli)
+    };
+    match done {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             if !failure.message.is_empty() {
@@ -51,6 +57,7 @@ fn run(cli: Cli) -> failure::Result<u8> {
         Verb::Touch(a) => verbs::touch::run(a, global),
         Verb::Syscall(a) => verbs::syscall::run(a, global),
         Verb::Dmesg(a) => verbs::dmesg::run(a, global),
+        Verb::Bench(_) => verbs::bench::start(&std::env::args_os().collect::<Vec<_>>()),
         Verb::Generate(a) => verbs::generate::run(a),
     }
 }

@@ -287,7 +287,15 @@ fn errors_name_the_thing_and_have_their_exit_codes() {
 fn manual_pages_and_completions_are_generated() {
     let s = Scratch::new();
     succeed(s.tane().args(["generate", "gen"]));
-    for name in ["tane.1", "tane-cp.1", "tane.bash", "_tane", "tane.fish"] {
+    for name in [
+        "tane.1",
+        "tane-cp.1",
+        "tane-bench.1",
+        "tane.bash",
+        "tane-bench.bash",
+        "_tane",
+        "tane.fish",
+    ] {
         assert!(s.join("gen").join(name).is_file(), "{name}");
     }
 }

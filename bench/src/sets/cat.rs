@@ -1,13 +1,19 @@
 //! One small file out of an image, each time by a new process.
 
 use crate::paths::Paths;
-use crate::promise::Promise;
+use crate::promise::{Promise, Set};
 use crate::race::{race, Contestant};
 use crate::report::{Report, TANE};
+use crate::target::Target::AtMost;
 use crate::tool;
 use crate::workload::{self, Kind, Workload, FILE, TREE};
 use std::process::Command;
 use std::time::Instant;
+
+pub fn promises() -> Vec<Promise> {
+    let what = "one small file out of ext4, whole process";
+    vec![Promise::new("cat", Set::Cat, what, "ms", AtMost(40.0))]
+}
 
 pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<(), String> {
     let Workload { image, .. } = &Workload::get(paths, Kind::Single)?;
@@ -16,7 +22,7 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
     let tane = |config: &str| {
         let mut address = image.as_os_str().to_os_string();
         address.push(format!(":/{inside}"));
-        let kernel = paths.image(config);
+        let kernel = paths.image(config)?;
         let mut command = tool::command(&paths.tane, ["--kernel"]);
         command.arg(kernel).arg("cat").arg(address);
         timed(command, expected)

@@ -1,9 +1,11 @@
 //! A whole tree out of an image, each time by new processes into a new directory.
 
+use crate::mount::is_root;
 use crate::paths::Paths;
-use crate::promise::Promise;
+use crate::promise::{Promise, Set};
 use crate::race::{race, Contestant};
 use crate::report::{Report, TANE};
+use crate::target::Target::AtMost;
 use crate::tool;
 use crate::tree::Tally;
 use crate::workload::{Kind, Workload, TREE};
@@ -12,8 +14,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+pub fn promises() -> Vec<Promise> {
+    let row = |name: &str, what: &str, most| {
+        let what = format!("{what} out of ext4, whole process");
+        Promise::new(name, Set::Extract, what, "ms", AtMost(most))
+    };
+    vec![
+        row("extract-many", "10,000 small files", 400.0),
+        row("extract-large", "one file of 256 MiB", 250.0),
+    ]
+}
+
 pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<(), String> {
-    let kind = match promise.name {
+    let kind = match promise.name.as_str() {
         "extract-many" => Kind::Many,
         _ => Kind::Large,
     };
@@ -60,7 +73,7 @@ impl Job<'_> {
         let mut from = self.image();
         from.push(format!(":/{TREE}"));
         let mut command = tool::command(&self.paths.tane, ["--kernel"]);
-        command.arg(self.paths.image(config)).args(["cp", "-r"]);
+        command.arg(self.paths.image(config)?).args(["cp", "-r"]);
         tool::output(command.arg(from).arg(to)).map(drop)
     }
 
@@ -92,8 +105,7 @@ impl Job<'_> {
     }
 
     fn loop_mount(&self, to: &Path) -> Result<(), String> {
-        // SAFETY: takes and changes nothing.
-        if unsafe { libc::geteuid() } != 0 {
+        if !is_root() {
             return Err("only root may mount".into());
         }
         let program = tool::need("mount", "mount")?;
@@ -131,9 +143,7 @@ impl Mounted {
 
     fn unmount(&self) -> Result<(), String> {
         self.done.set(true);
-        // SAFETY: takes and changes nothing.
-        let root = unsafe { libc::geteuid() } == 0;
-        let mut command = if root {
+        let mut command = if is_root() {
             tool::command(&tool::need("umount", "mount")?, [&self.point])
         } else {
             let mut command = tool::command(&tool::need("fusermount", "fuse")?, ["-u"]);

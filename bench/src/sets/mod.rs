@@ -1,19 +1,54 @@
-//! What is measured, one file for each set.
+//! What is measured, one file for each set: its rows, and how to measure one.
 
+mod bed;
 pub mod boot;
 mod build;
+mod caches;
 mod cat;
+pub mod create;
 mod extract;
+mod files;
+pub mod instructions;
+mod pair;
+mod ramfs;
 mod syscalls;
+mod threads;
+mod xarray;
 
 use crate::paths::Paths;
 use crate::promise::{Promise, Set};
 use crate::report::{Report, TANE};
 
+/// Every row that there is on this machine, in the table's order.
+pub fn promises() -> Vec<Promise> {
+    let sets = Set::ALL.map(|set| match set {
+        Set::Syscalls => syscalls::promises(),
+        Set::Ramfs => ramfs::promises(),
+        Set::Instructions => instructions::promises(),
+        Set::Threads => threads::promises(),
+        Set::Files => files::promises(),
+        Set::Create => create::promises(),
+        Set::Caches => caches::promises(),
+        Set::Xarray => xarray::promises(),
+        Set::Boot => boot::promises(),
+        Set::Cat => cat::promises(),
+        Set::Extract => extract::promises(),
+        Set::Build => build::promises(),
+    });
+    sets.into_iter().flatten().collect()
+}
+
 /// Measure everyone who can keep this promise. What fails is in the report.
 pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) {
     let done = match promise.set {
         Set::Syscalls => syscalls::measure(promise, paths, report),
+        Set::Ramfs => ramfs::measure(promise, paths, report),
+        Set::Instructions => instructions::measure(promise, paths, report),
+        Set::Threads => threads::measure(promise, paths, report),
+        Set::Files => files::measure(promise, paths, report),
+        Set::Create => create::measure(promise, report, paths),
+        Set::Caches => caches::measure(promise, report),
+        Set::Xarray => xarray::measure(promise, paths, report),
         Set::Boot => boot::measure(promise, paths, report),
         Set::Cat => cat::measure(promise, paths, report),
         Set::Extract => extract::measure(promise, paths, report),

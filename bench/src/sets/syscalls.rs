@@ -1,192 +1,205 @@
-//! The same system calls by our kernel and by the host's, on a tmpfs each, in
-//! batches that take turns.
+//! Single system calls, as lmbench defines them where it has them, by our
+//! kernel and by the host's, in batches that take turns.
 
+use super::bed::{Bed, Buffer, Fs, Place};
+use super::pair::Pair;
+use crate::kernel::{boot, check, Host, Kernel, RAM};
 use crate::paths::Paths;
-use crate::promise::Promise;
-use crate::race::{race, Contestant};
-use crate::report::{Report, TANE};
-use std::ffi::CString;
-use std::time::Instant;
+use crate::promise::{Promise, Set};
+use crate::race::{batches, race, Contestant, BATCHES};
+use crate::report::{Report, HOST, TANE};
+use crate::target::Target::{self, Faster};
 
-/// Batches for each run that was asked for: they are short.
-const BATCHES: u32 = 9;
-const BATCH_NS: f64 = 3e6;
-/// The largest read or write.
-const LARGEST: usize = 4096;
+const MAP: usize = 64 << 10;
+
+#[rustfmt::skip]
+const ROWS: [(&str, &str, Target); 17] = [
+    ("getpid", "getpid(2)", Target::None),
+    ("getppid", "getppid(2)", Faster(16.0)),
+    ("read-zero", "read of 1 B from /dev/zero", Target::None),
+    ("write-null", "write of 1 B to /dev/null", Target::None),
+    ("fstat", "fstat on ramfs", Faster(10.0)),
+    ("stat", "stat by path on ramfs", Faster(5.0)),
+    ("open-close", "open and close a file on ramfs", Faster(9.0)),
+    ("tmpfs-fstat", "fstat on tmpfs", Target::None),
+    ("tmpfs-stat", "stat by path on tmpfs", Target::None),
+    ("tmpfs-open-close", "open and close a file on tmpfs", Target::None),
+    ("pipe", "1 B into a pipe and out, one thread", Target::None),
+    ("eventfd", "raise an eventfd and read it, one thread", Target::None),
+    ("mmap", "map 64 KiB and unmap it", Target::None),
+    ("mmap-touch", "map 64 KiB, write each page, unmap it", Target::None),
+    ("udp", "4 B by UDP over loopback, one thread", Target::None),
+    ("tcp", "1 B by TCP over loopback, one thread", Target::None),
+    ("unix", "1 B by a Unix socket, one thread", Target::None),
+];
+
+pub fn promises() -> Vec<Promise> {
+    let row = |(name, what, target)| Promise::new(name, Set::Syscalls, what, "ns", target);
+    ROWS.map(row).into()
+}
 
 pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<(), String> {
-    let image = tane_host::Image::open(&paths.image("default")).map_err(|e| e.to_string())?;
-    let builder = tane_host::Builder {
-        cmdline: "quiet".into(),
-        ..Default::default()
+    let ours = boot(paths, "default", 1, RAM)?;
+    let fs = if promise.name.starts_with("tmpfs-") {
+        Fs::Tmpfs
+    } else {
+        Fs::Ramfs
     };
-    let kernel = Ours(builder.boot(&image).map_err(|e| e.to_string())?);
-    mount_tmpfs(&kernel)?;
-    let (ours, host) = (Bed::new(kernel)?, Bed::new(Host)?);
+    let place = Place::new(paths, fs)?;
+    place.mirror(&ours, fs)?;
+    let inside = Bench::new(&ours, &place)?;
+    let host = Bench::new(&Host, &place)?;
+    let name = promise.name.trim_start_matches("tmpfs-");
+    let on_file = ["fstat", "stat", "open-close"].contains(&name);
+    let note = if on_file { &place.note } else { "" };
     let contestants = vec![
-        Contestant::new(TANE, ours.contest(promise.name)),
-        Contestant::new("host", host.contest(promise.name)),
+        Contestant::new(TANE, inside.contest(name)),
+        Contestant::new(HOST, host.contest(name)).noted(note),
     ];
     race(promise, report.runs * BATCHES, contestants, report);
     Ok(())
 }
 
-/// Who answers system calls.
-trait Kernel {
-    /// Negative if it failed.
-    ///
-    /// # Safety
-    /// As the call's man page says.
-    unsafe fn call(&self, nr: i64, args: [u64; 6]) -> i64;
+/// One kernel and what its calls work on.
+struct Bench<'a, K: Kernel> {
+    bed: Bed<'a, K>,
 }
 
-struct Ours(tane_host::Kernel);
+type Once<'a> = Box<dyn FnMut() -> Result<f64, String> + 'a>;
 
-impl Kernel for Ours {
-    #[inline]
-    unsafe fn call(&self, nr: i64, args: [u64; 6]) -> i64 {
-        self.0.syscall(nr, args)
+impl<'a, K: Kernel> Bench<'a, K> {
+    fn new(kernel: &'a K, place: &Place) -> Result<Self, String> {
+        let bed = Bed::new(kernel, &place.point, "file", 4096)?;
+        Ok(Self { bed })
     }
-}
 
-struct Host;
-
-impl Kernel for Host {
-    #[inline]
-    unsafe fn call(&self, nr: i64, [a, b, c, d, e, f]: [u64; 6]) -> i64 {
-        libc::syscall(nr, a, b, c, d, e, f)
+    fn contest<'b>(&'b self, name: &str) -> Once<'b> {
+        let bed = &self.bed;
+        let kernel = bed.kernel;
+        match self.prepare(name) {
+            Ok(fds) => match name {
+                "getpid" => Box::new(batches(|| plain(kernel, libc::SYS_getpid))),
+                "getppid" => Box::new(batches(|| plain(kernel, libc::SYS_getppid))),
+                "read-zero" => Box::new(batches(move || fds.read(1))),
+                "write-null" => Box::new(batches(move || fds.write(1))),
+                "fstat" => Box::new(batches(|| bed.fstat())),
+                "stat" => Box::new(batches(|| bed.stat())),
+                "open-close" => Box::new(batches(|| bed.open_close())),
+                "eventfd" => Box::new(batches(move || fds.there_and_back(8))),
+                "mmap" => Box::new(batches(move || map(kernel, false))),
+                "mmap-touch" => Box::new(batches(move || map(kernel, true))),
+                "udp" => Box::new(batches(move || fds.there_and_back(4))),
+                _ => Box::new(batches(move || fds.there_and_back(1))),
+            },
+            Err(error) => Box::new(move || Err(error.clone())),
+        }
     }
-}
 
-/// A tmpfs where the host has its own, so that both look up the same path.
-fn mount_tmpfs(kernel: &Ours) -> Result<(), String> {
-    for dir in [c"/dev", c"/dev/shm"] {
-        // It may be there already.
-        // SAFETY: a C string.
-        unsafe { kernel.call(libc::SYS_mkdir, [dir.as_ptr() as u64, 0o755, 0, 0, 0, 0]) };
-    }
-    let (kind, at) = (c"tmpfs".as_ptr() as u64, c"/dev/shm".as_ptr() as u64);
-    // SAFETY: C strings.
-    match unsafe { kernel.call(libc::SYS_mount, [kind, at, kind, 0, 0, 0]) } {
-        0 => Ok(()),
-        error => Err(format!("mounting a tmpfs inside: error {}", -error)),
-    }
-}
-
-/// A kernel and an open file of 4 KiB on its tmpfs.
-struct Bed<K: Kernel> {
-    kernel: K,
-    path: CString,
-    fd: u64,
-    buffer: Box<[u8; LARGEST]>,
-}
-
-impl<K: Kernel> Bed<K> {
-    fn new(kernel: K) -> Result<Self, String> {
-        let path = format!("/dev/shm/tane-bench-file-{}", std::process::id());
-        let path = CString::new(path).map_err(|e| e.to_string())?;
-        let flags = (libc::O_RDWR | libc::O_CREAT | libc::O_EXCL) as u64;
-        let open = [path.as_ptr() as u64, flags, 0o600, 0, 0, 0];
-        // SAFETY: a C string.
-        let fd = unsafe { kernel.call(libc::SYS_open, open) };
-        let bed = Self {
-            kernel,
-            path,
-            fd: fd as u64,
-            buffer: Box::new([1; LARGEST]),
+    /// The descriptors that a call needs.
+    fn prepare(&self, name: &str) -> Result<Ends<'a, K>, String> {
+        let kernel = self.bed.kernel;
+        let pair = match name {
+            "read-zero" | "write-null" => Pair::same(device(kernel, name)?),
+            "pipe" => Pair::pipe(kernel)?,
+            "eventfd" => Pair::eventfd(kernel)?,
+            "udp" => Pair::udp(kernel)?,
+            "tcp" => Pair::tcp(kernel)?,
+            "unix" => Pair::unix(kernel)?,
+            _ => Pair::same(-1),
         };
-        if fd < 0 || bed.write(LARGEST) != LARGEST as i64 {
-            return Err("no file on the tmpfs".into());
+        let buffer = Buffer::new(4096)?;
+        if name == "eventfd" {
+            // SAFETY: in the buffer; what is added must be less than 2^64 - 1.
+            unsafe { buffer.pointer().cast::<u64>().write(1) };
         }
-        Ok(bed)
-    }
-
-    /// What one batch of the promised call takes, in ns for each call.
-    fn contest<'a>(&'a self, what: &'a str) -> impl FnMut() -> Result<f64, String> + 'a {
-        let mut count = 0;
-        move || {
-            if count == 0 {
-                let one = self.batch(what, 2_000)?;
-                count = ((BATCH_NS / one) as u32).max(100);
-            }
-            self.batch(what, count)
-        }
-    }
-
-    fn batch(&self, what: &str, count: u32) -> Result<f64, String> {
-        match what {
-            "getppid" => time(count, || self.getppid()),
-            "open-close" => time(count, || self.open_close()),
-            "pread-1" => time(count, || self.read(1)),
-            "pwrite-1" => time(count, || self.write(1)),
-            "pread-4k" => time(count, || self.read(LARGEST)),
-            "pwrite-4k" => time(count, || self.write(LARGEST)),
-            _ => Err(format!("no call is called {what}")),
-        }
-    }
-
-    #[inline]
-    fn getppid(&self) -> i64 {
-        // SAFETY: takes no pointers.
-        unsafe { self.kernel.call(libc::SYS_getppid, [0; 6]) }
-    }
-
-    #[inline]
-    fn open_close(&self) -> i64 {
-        let path = self.path.as_ptr() as u64;
-        // SAFETY: a C string; the descriptor is the one just opened.
-        unsafe {
-            let fd = self.kernel.call(libc::SYS_open, [path, 0, 0, 0, 0, 0]);
-            self.kernel
-                .call(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0])
-        }
-    }
-
-    #[inline]
-    fn read(&self, len: usize) -> i64 {
-        self.transfer(libc::SYS_pread64, len)
-    }
-
-    #[inline]
-    fn write(&self, len: usize) -> i64 {
-        self.transfer(libc::SYS_pwrite64, len)
-    }
-
-    #[inline]
-    fn transfer(&self, nr: i64, len: usize) -> i64 {
-        let buffer = self.buffer.as_ptr() as u64;
-        // SAFETY: at most the buffer, which nothing else looks at.
-        let done = unsafe { self.kernel.call(nr, [self.fd, buffer, len as u64, 0, 0, 0]) };
-        if done == len as i64 {
-            done
-        } else {
-            -1
-        }
+        Ok(Ends {
+            kernel,
+            pair,
+            buffer,
+        })
     }
 }
 
-impl<K: Kernel> Drop for Bed<K> {
+/// Two ends that bytes go between, and the bytes.
+struct Ends<'a, K: Kernel> {
+    kernel: &'a K,
+    pair: Pair,
+    buffer: Buffer,
+}
+
+impl<K: Kernel> Ends<'_, K> {
+    #[inline]
+    fn read(&self, len: u64) -> i64 {
+        let args = [self.pair.out as u64, self.buffer.address(), len, 0, 0, 0];
+        // SAFETY: less than the buffer.
+        unsafe { self.kernel.call(libc::SYS_read, args) }
+    }
+
+    #[inline]
+    fn write(&self, len: u64) -> i64 {
+        let args = [self.pair.into as u64, self.buffer.address(), len, 0, 0, 0];
+        // SAFETY: less than the buffer.
+        unsafe { self.kernel.call(libc::SYS_write, args) }
+    }
+
+    #[inline]
+    fn there_and_back(&self, len: u64) -> i64 {
+        let written = self.write(len);
+        if written < 0 {
+            return written;
+        }
+        self.read(len)
+    }
+}
+
+impl<K: Kernel> Drop for Ends<'_, K> {
     fn drop(&mut self) {
-        let path = self.path.as_ptr() as u64;
-        // SAFETY: a C string, and our own descriptor.
-        unsafe {
-            self.kernel.call(libc::SYS_close, [self.fd, 0, 0, 0, 0, 0]);
-            self.kernel.call(libc::SYS_unlink, [path, 0, 0, 0, 0, 0]);
-        }
+        self.pair.close(self.kernel);
     }
 }
 
-/// ns for each of `count` calls, none of which may fail.
 #[inline]
-fn time(count: u32, call: impl Fn() -> i64) -> Result<f64, String> {
-    let mut results = 0;
-    let start = Instant::now();
-    for _ in 0..count {
-        results |= call();
+fn plain<K: Kernel>(kernel: &K, nr: i64) -> i64 {
+    // SAFETY: takes no pointers.
+    unsafe { kernel.call(nr, [0; 6]) }
+}
+
+/// /dev/zero or /dev/null; inside it may have to be made.
+fn device<K: Kernel>(kernel: &K, name: &str) -> Result<i64, String> {
+    let (path, minor) = match name {
+        "read-zero" => (c"/dev/zero", 5),
+        _ => (c"/dev/null", 3),
+    };
+    let at = path.as_ptr() as u64;
+    let mode = u64::from(libc::S_IFCHR | 0o666);
+    // SAFETY: C strings.
+    unsafe {
+        let open = [at, libc::O_RDWR as u64, 0, 0, 0, 0];
+        let mut fd = kernel.call(libc::SYS_open, open);
+        if fd == -i64::from(libc::ENOENT) {
+            let made = kernel.call(libc::SYS_mknod, [at, mode, 1 << 8 | minor, 0, 0, 0]);
+            check(&format!("mknod {path:?}"), made)?;
+            fd = kernel.call(libc::SYS_open, open);
+        }
+        check(&format!("{path:?}"), fd)
     }
-    let time = start.elapsed();
-    if results < 0 {
-        return Err("a call failed".into());
+}
+
+fn map<K: Kernel>(kernel: &K, touch: bool) -> i64 {
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+    let args = [0, MAP as u64, protection, flags, u64::MAX, 0];
+    // SAFETY: a new mapping, used and unmapped here.
+    unsafe {
+        let at = kernel.call(libc::SYS_mmap, args);
+        if at < 0 {
+            return at;
+        }
+        if touch {
+            for page in (0..MAP).step_by(4096) {
+                ((at as usize + page) as *mut u8).write_volatile(1);
+            }
+        }
+        kernel.call(libc::SYS_munmap, [at as u64, MAP as u64, 0, 0, 0, 0])
     }
-    Ok(time.as_secs_f64() * 1e9 / f64::from(count))
 }

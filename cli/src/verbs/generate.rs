@@ -2,6 +2,7 @@
 
 use crate::args::Cli;
 use crate::failure::{Failure, Result, SOME_FAILED};
+use crate::verbs::bench;
 use clap::{CommandFactory, ValueEnum};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -17,8 +18,14 @@ pub fn run(args: Args) -> Result<u8> {
     let fail = |e: std::io::Error| Failure::new(SOME_FAILED, format!("{}: {e}", dir.display()));
     std::fs::create_dir_all(dir).map_err(fail)?;
     clap_mangen::generate_to(Cli::command(), dir).map_err(fail)?;
+    clap_mangen::Man::new(bench::command())
+        .generate_to(dir)
+        .map_err(fail)?;
     for shell in Shell::value_variants() {
-        clap_complete::generate_to(*shell, &mut Cli::command(), "tane", dir).map_err(fail)?;
+        for mut command in [Cli::command(), bench::command()] {
+            let name = command.get_name().to_string();
+            clap_complete::generate_to(*shell, &mut command, name, dir).map_err(fail)?;
+        }
     }
     Ok(0)
 }

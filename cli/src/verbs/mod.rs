@@ -1,5 +1,6 @@
 //! One file per verb.
 
+pub mod bench;
 pub mod cat;
 mod change;
 pub mod chmod;

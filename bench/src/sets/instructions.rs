@@ -1,0 +1,286 @@
+//! How many instructions one warm call takes: repeatable where nanoseconds are
+//! not. A child makes the call between two breakpoints, and we step it from the
+//! one to the other with ptrace(2). A repeated string instruction counts once
+//! for each repetition, as it traps.
+
+use super::bed::Bed;
+use crate::child;
+use crate::kernel::{check, Kernel, Ours};
+use crate::paths::Paths;
+use crate::promise::{Promise, Set};
+use crate::race::{race, Contestant};
+use crate::report::{Report, TANE};
+use crate::target::Target;
+use std::arch::asm;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::ptr;
+
+const CALLS: [(&str, &str); 7] = [
+    ("getppid", "getppid"),
+    ("pread-1", "pread of 1 B on ramfs"),
+    ("pwrite-1", "pwrite of 1 B on ramfs"),
+    ("pread-4k", "pread of 4 KiB on ramfs"),
+    ("fstat", "fstat on ramfs"),
+    ("stat", "stat by path on ramfs"),
+    ("open-close", "open and close a file on ramfs"),
+];
+/// Calls before the first that is counted.
+const WARM: usize = 200;
+/// Calls that are counted in one child. The fewest instructions are taken: what
+/// is done in some calls only (a batch that is full) is not part of each.
+const COUNTED: usize = 7;
+
+pub fn promises() -> Vec<Promise> {
+    let row = |(call, what)| {
+        let name = format!("instructions-{call}");
+        Promise::new(name, Set::Instructions, what, "instr", Target::None)
+    };
+    CALLS.map(row).into()
+}
+
+pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<(), String> {
+    let call = promise.name.trim_start_matches("instructions-");
+    let contest = |config: &'static str| {
+        move || {
+            let image = paths.image(config)?;
+            let empty = count(&image, "nothing")?;
+            Ok((count(&image, call)? - empty) as f64)
+        }
+    };
+    let contestants = vec![
+        Contestant::new(TANE, contest("default")),
+        Contestant::new("tane, tiny image", contest("tiny")),
+        Contestant::new("tane, smp image", contest("smp")),
+    ];
+    // The count is exact: three runs show whether it is the same each time.
+    race(promise, report.runs.min(3), contestants, report);
+    Ok(())
+}
+
+/// The instructions between the child's breakpoints, at the least.
+fn count(image: &Path, call: &str) -> Result<i64, String> {
+    let own = std::env::current_exe().map_err(|e| format!("own path: {e}"))?;
+    let mut command = Command::new(own);
+    command.arg("--step-child").arg(image).arg(call);
+    command.stdin(Stdio::null()).stderr(Stdio::piped());
+    // SAFETY: one system call, allowed between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            match libc::ptrace(libc::PTRACE_TRACEME, 0, ptr::null_mut::<u8>(), 0) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        });
+    }
+    let child = command.spawn();
+    let mut traced = Traced {
+        child: child.map_err(|e| format!("tracing a child with ptrace: {e}"))?,
+        is_stopped: false,
+        signal: 0,
+        frozen: Vec::new(),
+    };
+    let counts = traced.count_all()?;
+    let least = counts.iter().min().copied();
+    least.ok_or_else(|| "the child ended before its first call".into())
+}
+
+struct Traced {
+    child: Child,
+    is_stopped: bool,
+    /// To be delivered when it goes on.
+    signal: i32,
+    /// Its other threads, which are stopped and traced too.
+    frozen: Vec<i32>,
+}
+
+enum Stop {
+    /// The child's own int3.
+    Breakpoint,
+    Stepped,
+    /// A signal that is the child's own business.
+    Signal(i32),
+    Ended,
+}
+
+impl Traced {
+    /// Instructions between the first and second breakpoint, the third and
+    /// fourth, and so on.
+    fn count_all(&mut self) -> Result<Vec<i64>, String> {
+        let mut counts = Vec::new();
+        while counts.len() < COUNTED {
+            if !self.run_until_breakpoint()? {
+                return Err("the child ended before its calls".into());
+            }
+            if counts.is_empty() {
+                self.freeze_others()?;
+            }
+            let mut steps = 0;
+            loop {
+                self.go_on(libc::PTRACE_SINGLESTEP, self.signal)?;
+                self.signal = 0;
+                match self.wait()? {
+                    Stop::Stepped => steps += 1,
+                    Stop::Signal(number) => self.signal = number,
+                    Stop::Breakpoint => break,
+                    Stop::Ended => return Err("the child ended within a call".into()),
+                }
+            }
+            counts.push(steps);
+        }
+        Ok(counts)
+    }
+
+    /// Stop the kernel's service threads for good. A step takes microseconds, so
+    /// its timer would tick within most calls, and who does not look at once is
+    /// sent a signal: none of that is part of a call.
+    fn freeze_others(&mut self) -> Result<(), String> {
+        let path = format!("/proc/{}/task", self.child.id());
+        let tasks = std::fs::read_dir(&path).map_err(|e| format!("{path}: {e}"))?;
+        let names = tasks.flatten().map(|task| task.file_name());
+        let tids: Vec<i32> = names.flat_map(|n| n.to_string_lossy().parse()).collect();
+        for tid in tids
+            .into_iter()
+            .filter(|tid| *tid != self.child.id() as i32)
+        {
+            let none = ptr::null_mut::<u8>();
+            let mut status = 0;
+            // SAFETY: a thread of our child, and room for its status.
+            let stopped = unsafe {
+                libc::ptrace(libc::PTRACE_SEIZE, tid, none, 0) == 0
+                    && libc::ptrace(libc::PTRACE_INTERRUPT, tid, none, 0) == 0
+                    && libc::waitpid(tid, &raw mut status, libc::__WALL) == tid
+            };
+            if !stopped {
+                let error = std::io::Error::last_os_error();
+                return Err(format!("stopping a thread of the child: {error}"));
+            }
+            self.frozen.push(tid);
+        }
+        Ok(())
+    }
+
+    /// Whether there was another.
+    fn run_until_breakpoint(&mut self) -> Result<bool, String> {
+        loop {
+            // After a count the child stands at its breakpoint; at first it runs.
+            if self.is_stopped {
+                self.go_on(libc::PTRACE_CONT, self.signal)?;
+            }
+            self.signal = 0;
+            match self.wait()? {
+                Stop::Breakpoint => return Ok(true),
+                Stop::Ended => return Ok(false),
+                Stop::Signal(number) => self.signal = number,
+                Stop::Stepped => {}
+            }
+        }
+    }
+
+    fn go_on(&mut self, how: libc::c_uint, signal: i32) -> Result<(), String> {
+        let pid = self.child.id() as i32;
+        self.is_stopped = false;
+        // SAFETY: a stopped child of ours.
+        match unsafe { libc::ptrace(how, pid, 0, i64::from(signal)) } {
+            0 => Ok(()),
+            _ => Err(format!("ptrace: {}", std::io::Error::last_os_error())),
+        }
+    }
+
+    fn complaint(&mut self) -> String {
+        let mut text = Vec::new();
+        if let Some(mut stderr) = self.child.stderr.take() {
+            let _ = stderr.read_to_end(&mut text);
+        }
+        child::complaint(&text)
+    }
+
+    fn wait(&mut self) -> Result<Stop, String> {
+        let pid = self.child.id() as i32;
+        let mut status = 0;
+        // SAFETY: our own child; room for a status and for a siginfo.
+        unsafe {
+            if libc::waitpid(pid, &raw mut status, libc::__WALL) != pid {
+                return Err(format!("waitpid: {}", std::io::Error::last_os_error()));
+            }
+            if !libc::WIFSTOPPED(status) {
+                return match libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 {
+                    true => Ok(Stop::Ended),
+                    false => Err(self.complaint()),
+                };
+            }
+            self.is_stopped = true;
+            let signal = libc::WSTOPSIG(status);
+            if signal != libc::SIGTRAP {
+                return Ok(Stop::Signal(signal));
+            }
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            libc::ptrace(libc::PTRACE_GETSIGINFO, pid, 0, &raw mut info);
+            Ok(match info.si_code {
+                SI_KERNEL => Stop::Breakpoint,
+                _ => Stop::Stepped,
+            })
+        }
+    }
+}
+
+/// Of an int3; a step has TRAP_TRACE, an exec SI_USER (sigaction(2)).
+const SI_KERNEL: i32 = 0x80;
+
+impl Drop for Traced {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        for &tid in &self.frozen {
+            // The process ends only when its tracer knows of each thread's end.
+            // SAFETY: a thread that we trace; nobody asks for its status.
+            unsafe { libc::waitpid(tid, ptr::null_mut(), libc::__WALL) };
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// What the child does.
+pub fn stepped(image: &Path, call: &str) -> Result<(), String> {
+    let image = tane_host::Image::open(image).map_err(|e| e.to_string())?;
+    let builder = tane_host::Builder {
+        cmdline: "quiet".into(),
+        ..Default::default()
+    };
+    let kernel = Ours(builder.boot(&image).map_err(|e| e.to_string())?);
+    let dir = Path::new("/ramfs");
+    check("mkdir", kernel.on_path(libc::SYS_mkdir, dir, 0o755, 0))?;
+    let (kind, at) = (c"ramfs".as_ptr() as u64, c"/ramfs".as_ptr() as u64);
+    // SAFETY: C strings.
+    let mounted = unsafe { kernel.call(libc::SYS_mount, [kind, at, kind, 0, 0, 0]) };
+    check("mounting a ramfs", mounted)?;
+    let bed = Bed::new(&kernel, dir, "file", 4096)?;
+    match call {
+        "nothing" => between(|| 0),
+        // SAFETY: takes no pointers.
+        "getppid" => between(|| unsafe { kernel.call(libc::SYS_getppid, [0; 6]) }),
+        "pread-1" => between(|| bed.read(1)),
+        "pwrite-1" => between(|| bed.write(1)),
+        "pread-4k" => between(|| bed.read(4096)),
+        "fstat" => between(|| bed.fstat()),
+        "stat" => between(|| bed.stat()),
+        "open-close" => between(|| bed.open_close()),
+        _ => Err(format!("no call is called {call}")),
+    }
+}
+
+fn between(call: impl Fn() -> i64) -> Result<(), String> {
+    for _ in 0..WARM {
+        check("the call", call())?;
+    }
+    for _ in 0..COUNTED {
+        // SAFETY: stops for the tracer and changes nothing.
+        unsafe { asm!("int3") };
+        let result = call();
+        // SAFETY: as above.
+        unsafe { asm!("int3", in("rax") result) };
+        check("the call", result)?;
+    }
+    Ok(())
+}
