@@ -24,7 +24,7 @@ pub struct Vcpu {
     pub self_: u64,
     pub pending: AtomicU64,
     pub bias: AtomicU64,
-    pub pad: u32,
+    pub kicks: AtomicU32,
     pub irq_enabled: AtomicU32,
     pub kernel_sp: u64,
     pub host_sp: u64,
@@ -46,7 +46,7 @@ pub struct Vcpu {
     pub patience: AtomicU32,
     pub relaxed: u32,
     pub spinners: AtomicU32,
-    pub pad2: u32,
+    pub waiters: AtomicU32,
     pub reserved: [u64; 5],
 }
 

@@ -77,20 +77,23 @@ pub fn me() -> u64 {
 #[inline]
 pub fn leave(slot: &Thread) -> bool {
     slot.inside.store(0, Ordering::Release);
-    let (bias, pending): (u64, u64);
+    let (bias, pending, kicks): (u64, u64, u32);
     // SAFETY: the GS base is that of the CPU that this thread was just inside of.
     unsafe {
         asm!(
             "mov {0}, gs:[{bias}]",
             "mov {1}, gs:[{pending}]",
+            "mov {2:e}, gs:[{kicks}]",
             out(reg) bias,
             out(reg) pending,
+            out(reg) kicks,
+            kicks = const offset_of!(Vcpu, kicks),
             bias = const offset_of!(Vcpu, bias),
             pending = const offset_of!(Vcpu, pending),
             options(nostack, preserves_flags),
         );
     }
-    bias == std::ptr::from_ref(slot) as u64 && pending == 0
+    bias == std::ptr::from_ref(slot) as u64 && pending == 0 && kicks == 0
 }
 
 impl Cpu {

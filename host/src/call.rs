@@ -12,8 +12,8 @@ use crate::thread;
 use std::sync::atomic::{fence, Ordering};
 use std::sync::Arc;
 
-/// How often a thread tries again before it asks for help while another is inside.
-pub const TRIES: u32 = 200;
+/// How often a thread goes in once more for others when its own call is done.
+pub const FAVOURS: u32 = 4;
 
 /// What a call answers once the kernel is gone.
 pub const GONE: i64 = -(libc::ESHUTDOWN as i64);
@@ -80,6 +80,9 @@ impl Inner {
         let cpu = unsafe { Cpu::new(rdgsbase() as *mut abi::Vcpu) };
         if exit.reason == EXIT_RETURNED {
             cpu.leave_disturbed();
+            if let Ok(caller) = thread::caller(self, Wait::Inside) {
+                self.do_errands(cpu, caller.tid);
+            }
             return exit.ret;
         }
         cpu.unbias(slot);
@@ -109,6 +112,7 @@ impl Inner {
                 let exit = (self.gate.call)(cpu.ptr(), nr, args.as_ptr());
                 if exit.reason == EXIT_RETURNED {
                     cpu.release(caller.slot);
+                    self.do_errands(cpu, caller.tid);
                     return exit.ret;
                 }
                 return self.finish(caller, cpu, exit.reason);
@@ -175,14 +179,24 @@ impl Inner {
         self.wait(caller, cpu, Wait::Inside)
     }
 
-    /// Go on inside while others want to run and our result is not there.
+    /// Go on inside while others want to run and our result is not there; a bit
+    /// longer if those are likely to be other waiting threads' tasks, to save the
+    /// service thread from being woken for them.
     fn run(&self, cpu: Cpu, caller: Caller, mut reason: u64) {
         // SAFETY: the slot is the caller's.
         let slot = unsafe { &*caller.slot };
-        while reason == EXIT_RUNNABLE && slot.state.load(Ordering::Acquire) != abi::THREAD_DONE {
+        let mut favours = FAVOURS;
+        while reason == EXIT_RUNNABLE {
+            if slot.state.load(Ordering::Acquire) == abi::THREAD_DONE {
+                if favours == 0 || cpu.shared().waiters.load(Ordering::Relaxed) < 2 {
+                    break;
+                }
+                favours -= 1;
+            }
             reason = (self.gate.enter)(cpu.ptr()).reason;
         }
         self.leave(cpu, reason);
+        self.do_errands(cpu, caller.tid);
     }
 
     /// Unlock after the kernel has left with this reason.
@@ -201,46 +215,35 @@ impl Inner {
     fn wait(&self, caller: Caller, cpu: Cpu, how: Wait) -> i64 {
         // SAFETY: the slot is the caller's.
         let slot = unsafe { &*caller.slot };
-        let mut tries = 0;
-        let mut spin = Spin::new(slot, how);
+        let mut spin = Spin::new(slot, cpu, how);
         loop {
             let state = slot.state.load(Ordering::Acquire);
             if state == abi::THREAD_DONE {
                 slot.state.store(abi::THREAD_IDLE, Ordering::Relaxed);
-                spin.stop(cpu);
                 // SAFETY: the kernel is done with the slot.
                 return unsafe { (*caller.slot).ret };
             }
             if self.is_dead() {
-                spin.stop(cpu);
                 return GONE;
             }
             if how == Wait::Inside
                 && cpu.shared().pending.load(Ordering::Relaxed) != 0
                 && cpu.is_online()
+                && cpu.try_lock()
             {
-                if cpu.try_lock() {
-                    if self.is_dead() {
-                        cpu.unlock();
-                        continue;
-                    }
-                    cpu.occupy(caller.tid);
-                    let reason = (self.gate.enter)(cpu.ptr()).reason;
-                    self.run(cpu, caller, reason);
-                    tries = 0;
+                if self.is_dead() {
+                    cpu.unlock();
                     continue;
                 }
-                if tries < TRIES {
-                    tries += 1;
-                    std::hint::spin_loop();
-                    continue;
-                }
-                cpu.kick();
-            }
-            if spin.goes_on(cpu) {
+                cpu.occupy(caller.tid);
+                let reason = (self.gate.enter)(cpu.ptr()).reason;
+                self.run(cpu, caller, reason);
                 continue;
             }
-            spin.stop(cpu);
+            if spin.goes_on() {
+                continue;
+            }
+            spin.stop();
             slot.sleeping.store(1, Ordering::SeqCst);
             fence(Ordering::SeqCst);
             spin.sleeps();
@@ -249,7 +252,6 @@ impl Inner {
             }
             slot.sleeping.store(0, Ordering::Relaxed);
             spin.slept();
-            tries = 0;
         }
     }
 }

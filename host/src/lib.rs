@@ -11,6 +11,7 @@
 //! bias.rs      how one thread keeps that lock between its calls
 //! call.rs      a system call: the fast way, and by message
 //! spin.rs      how long a waiting thread looks before it sleeps
+//! errands.rs   what it does for other CPUs when it comes out of one
 //! thread.rs    host threads and the kernel tasks that serve them
 //! service.rs   one thread per virtual CPU for timers and device interrupts
 //! signals.rs   faults and injected interrupts
@@ -29,6 +30,7 @@ mod bias;
 mod boot;
 mod call;
 mod cpu;
+mod errands;
 mod futex;
 mod image;
 mod inner;

@@ -96,10 +96,14 @@ extern "sysv64" fn discard(host: Host, pa: u64, len: u64) -> i32 {
 }
 
 extern "sysv64" fn kick(host: Host, cpu: u32) {
+    if inner(host).put_off(cpu) {
+        return;
+    }
     inner(host).cpu(cpu).kick();
 }
 
-extern "sysv64" fn yield_(_: Host) {
+extern "sysv64" fn yield_(host: Host) {
+    inner(host).do_kicks();
     // SAFETY: no arguments.
     unsafe { libc::sched_yield() };
 }

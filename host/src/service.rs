@@ -3,7 +3,6 @@
 //! interrupts a thread that stays inside without looking.
 
 use crate::abi;
-use crate::call::TRIES;
 use crate::cpu::Cpu;
 use crate::futex;
 use crate::inner::Inner;
@@ -13,6 +12,8 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How often to look whether a thread that keeps the CPU takes an interrupt.
+const TRIES: u32 = 200;
 /// How long an interrupt may stay unseen before its CPU gets a signal. It doubles
 /// with each signal without an effect: they queue up while a thread is stopped.
 const PATIENCE: Duration = Duration::from_millis(1);
@@ -98,7 +99,8 @@ fn run(kernel: &Inner, cpu: Cpu, tid: u32) {
     loop {
         let reason = (kernel.gate.enter)(cpu.ptr()).reason;
         if reason != abi::EXIT_RUNNABLE {
-            return kernel.leave(cpu, reason);
+            kernel.leave(cpu, reason);
+            return kernel.do_errands(cpu, tid);
         }
     }
 }

@@ -1,7 +1,9 @@
 //! How long a thread that waits for its call looks for the result before it
 //! sleeps. Sleeping and being woken costs some ten microseconds; an answer that
 //! is nearer than that is worth looking for, one that is further is not. What the
-//! last waits were like tells which kind this one is.
+//! last waits were like tells which kind this one is: it begins with little, twice
+//! as much after each success and half as much after each failure, since on a busy
+//! machine the other thread may not even run.
 
 use crate::abi;
 use crate::call::Wait;
@@ -13,6 +15,8 @@ use std::sync::OnceLock;
 /// The longest and the shortest time that is worth a try, in ns.
 const LONGEST: u32 = 40_000;
 const SHORTEST: u32 = 2_000;
+/// How long the first try is: a sleeping thread that answers must first wake up.
+const FIRST: u32 = 10_000;
 /// A sleep as short as this one would have been better spent spinning.
 const NEAR: u64 = 60_000;
 /// Looks between two readings of the clock.
@@ -25,7 +29,8 @@ fn worth_it() -> bool {
 }
 
 pub struct Spin<'a> {
-    /// What is left of this thread's experience, in ns; 0: sleep at once.
+    cpu: Cpu,
+    /// What this thread's experience allows, in ns; 0: sleep at once.
     budget: &'a AtomicU32,
     allowed: bool,
     looks: u32,
@@ -35,8 +40,11 @@ pub struct Spin<'a> {
 }
 
 impl<'a> Spin<'a> {
-    pub fn new(slot: &'a abi::Thread, how: Wait) -> Self {
+    /// A thread begins to wait for a call on this CPU, until this is dropped.
+    pub fn new(slot: &'a abi::Thread, cpu: Cpu, how: Wait) -> Self {
+        cpu.shared().waiters.fetch_add(1, Ordering::Relaxed);
         Self {
+            cpu,
             budget: &slot.spin,
             allowed: how == Wait::Inside && worth_it(),
             looks: 0,
@@ -46,37 +54,34 @@ impl<'a> Spin<'a> {
     }
 
     /// Pause once. False: it is time to sleep.
-    pub fn goes_on(&mut self, cpu: Cpu) -> bool {
+    pub fn goes_on(&mut self) -> bool {
         let budget = self.budget.load(Ordering::Relaxed);
         if !self.allowed || budget == 0 {
             return false;
         }
         if self.began == 0 {
             self.began = now();
-            cpu.shared().spinners.fetch_add(1, Ordering::SeqCst);
+            self.cpu.shared().spinners.fetch_add(1, Ordering::SeqCst);
         }
         std::hint::spin_loop();
         self.looks += 1;
         if self.looks % LOOKS != 0 || now() - self.began < u64::from(budget) {
             return true;
         }
-        // It was in vain.
-        let less = if budget / 2 < SHORTEST { 0 } else { budget / 2 };
-        self.budget.store(less, Ordering::Relaxed);
+        let in_vain = if budget / 2 < SHORTEST { 0 } else { budget / 2 };
+        self.budget.store(in_vain, Ordering::Relaxed);
         self.allowed = false;
         false
     }
 
     /// It spins no more. What came up for it to see, somebody else must take.
-    pub fn stop(&mut self, cpu: Cpu) {
-        if self.began == 0 {
-            return;
+    pub fn stop(&mut self) {
+        let v = self.cpu.shared();
+        if std::mem::take(&mut self.began) != 0 {
+            v.spinners.fetch_sub(1, Ordering::SeqCst);
         }
-        self.began = 0;
-        let v = cpu.shared();
-        v.spinners.fetch_sub(1, Ordering::SeqCst);
         if v.pending.load(Ordering::SeqCst) != 0 {
-            cpu.report();
+            self.cpu.report();
         }
     }
 
@@ -87,8 +92,19 @@ impl<'a> Spin<'a> {
 
     /// It is awake again.
     pub fn slept(&mut self) {
-        if now() - self.fell_asleep < NEAR {
-            self.budget.store(LONGEST, Ordering::Relaxed);
+        if self.looks == 0 && now() - self.fell_asleep < NEAR {
+            self.budget.store(FIRST, Ordering::Relaxed);
         }
+    }
+}
+
+impl Drop for Spin<'_> {
+    fn drop(&mut self) {
+        if self.began != 0 {
+            let worth = self.budget.load(Ordering::Relaxed) * 2;
+            self.budget.store(worth.min(LONGEST), Ordering::Relaxed);
+            self.stop();
+        }
+        self.cpu.shared().waiters.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -35,6 +35,7 @@ fn the_rust_structures_are_those_of_the_header() {
             self_ = "self",
             pending,
             bias,
+            kicks,
             irq_enabled,
             kernel_sp,
             host_sp,
@@ -56,6 +57,7 @@ fn the_rust_structures_are_those_of_the_header() {
             patience,
             relaxed,
             spinners,
+            waiters,
         ]
     );
     fields!(

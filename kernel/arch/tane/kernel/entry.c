@@ -109,9 +109,23 @@ static bool tane_is_finished(long ret)
 	       (unsigned long)ret < (unsigned long)-ERESTART_RESTARTBLOCK;
 }
 
+/*
+ * Host threads wait for their calls, so one of their tasks is likely to be what
+ * wants to run: it has little to do, and waking the service thread for it would
+ * cost more. Kernel threads may have much to do; they are the service thread's.
+ */
+static void tane_let_waiters_run(void)
+{
+	local_irq_enable();
+	yield();
+	local_irq_disable();
+}
+
 /* Out of line, so that the way past it saves no more registers than it needs. */
 static noinline long tane_end_call(long nr, const u64 *args, long ret)
 {
+	if (!single_task_running() && tane_vcpu_get(waiters))
+		tane_let_waiters_run();
 	if (!tane_is_finished(ret)) {
 		u64 copy[6];
 

@@ -4,6 +4,7 @@
  * the first time; an IPI is a pending bit, and a kick when nobody is inside.
  */
 #include <linux/cpu.h>
+#include <linux/profile.h>
 #include <linux/sched/hotplug.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/task_stack.h>
@@ -18,6 +19,9 @@ void tane_send_ipi(unsigned int cpu, unsigned int irq)
 
 	set_bit(irq, (unsigned long *)&vcpu->pending);
 	smp_mb();	/* pending before lock; the host unlocks, then looks */
+	/* Who spins for it sees the bit, or tells when he stops. */
+	if (READ_ONCE(vcpu->spinners))
+		return;
 	/* Whoever keeps a CPU comes and goes without a barrier. */
 	if (!READ_ONCE(vcpu->lock) || READ_ONCE(vcpu->bias))
 		tane_kick(cpu);

@@ -42,6 +42,9 @@ void tane_timer_interrupt(void)
 {
 	struct clock_event_device *evt = this_cpu_ptr(&tane_clockevent);
 
+	/* This CPU has been busy for a tick: nobody shall wait longer for it. */
+	if (IS_ENABLED(CONFIG_SMP) && tane_vcpu_get(kicks))
+		tane_yield();
 	tane_vcpu_set(deadline, ~0ULL);
 	if (evt->event_handler)
 		evt->event_handler(evt);

@@ -54,7 +54,9 @@ static __always_inline void cpu_relax(void)
 		tane_irq_poll();
 #ifdef CONFIG_SMP
 	tane_vcpu_set(relaxed, tane_vcpu_get(relaxed) + 1);
-	if (unlikely(!(tane_vcpu_get(relaxed) % TANE_RELAX_YIELD)))
+	/* Whom we wait for may not have been woken yet: the host puts that off. */
+	if (unlikely(tane_vcpu_get(kicks) ||
+		     !(tane_vcpu_get(relaxed) % TANE_RELAX_YIELD)))
 		tane_yield();
 #endif
 }

@@ -46,7 +46,7 @@ struct tane_vcpu {
 	__u64 self;		/* H  its own address */
 	__u64 pending;		/* both  TANE_IRQ_ bits */
 	__u64 bias;		/* H  the slot whose thread keeps the lock, 0 none */
-	__u32 pad;
+	__u32 kicks;		/* H  other CPUs that its thread looks after outside */
 	__u32 irq_enabled;	/* both  the interrupt flag; the host takes it to inject */
 	__u64 kernel_sp;	/* both  the parked kernel stack, while nobody is inside */
 	__u64 host_sp;		/* H  the stack of the host thread inside */
@@ -69,7 +69,7 @@ struct tane_vcpu {
 	__u32 patience;		/* H  the streak that makes it biased */
 	__u32 relaxed;		/* K  cpu_relax() so far */
 	__u32 spinners;		/* H  threads that look at pending all the time */
-	__u32 pad2;
+	__u32 waiters;		/* H  threads whose calls were blocked here last */
 	__u64 reserved[5];
 };
 
@@ -139,9 +139,15 @@ struct tane_ops {
 	int (*unmap)(void *host, __u64 va, __u64 len);
 	/* Give the frames back to the host: they read as zero afterwards. */
 	int (*discard)(void *host, __u64 pa, __u64 len);
-	/* The service thread of this virtual CPU shall look at it again. Leaf. */
+	/*
+	 * The service thread of this virtual CPU shall look at it again, or the
+	 * thread that calls when it is out, which tane_vcpu.kicks tells. Leaf.
+	 */
 	void (*kick)(void *host, __u32 cpu);
-	/* Let another thread of the host run: this one has waited long. Leaf. */
+	/*
+	 * Let another thread of the host run: this one has waited long. Kicks
+	 * that were put off (tane_vcpu.kicks) are done now. Leaf.
+	 */
 	void (*yield)(void *host);
 	/* Wake the host thread that waits on this slot. Leaf. */
 	void (*wake)(void *host, struct tane_thread *thread);

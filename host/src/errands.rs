@@ -1,0 +1,95 @@
+//! What a thread that is inside one virtual CPU does for others when it is out.
+//!
+//! A kick wakes the other CPU's service thread, which runs the task that was meant,
+//! which wakes the thread that waits for it. If a thread waits there, the one that
+//! kicks is nearer: it goes in itself, and one of two wake-ups is saved. It must
+//! not put that off for long, so the kernel asks for it (`yield`) when it waits
+//! for something itself, and at each tick.
+
+use crate::abi::EXIT_RUNNABLE;
+use crate::call::FAVOURS;
+use crate::cpu::{self, Cpu};
+use crate::inner::Inner;
+use std::sync::atomic::Ordering;
+
+impl Inner {
+    /// The CPU that this thread is inside of.
+    fn here(&self) -> Option<Cpu> {
+        let gs = cpu::gs();
+        self.cpus()
+            .iter()
+            .find(|cpu| cpu.ptr() as u64 == gs)
+            .copied()
+    }
+
+    /// Called inside a CPU to kick another one: whether this thread will look
+    /// after it when it is out.
+    pub fn put_off(&self, target: u32) -> bool {
+        let Some(here) = self.here() else {
+            return false;
+        };
+        let waited_for = self.cpu(target).shared().waiters.load(Ordering::Relaxed) != 0;
+        if here.shared().cpu == target || target >= u32::BITS || !waited_for {
+            return false;
+        }
+        // Others only ever take bits away: at worst one comes back.
+        let kicks = &here.shared().kicks;
+        let more = kicks.load(Ordering::Relaxed) | 1 << target;
+        kicks.store(more, Ordering::Relaxed);
+        true
+    }
+
+    /// Called inside a CPU that will not be left soon: kick those that were put off.
+    pub fn do_kicks(&self) {
+        if let Some(here) = self.here() {
+            self.kick_all(here.take_kicks());
+        }
+    }
+
+    fn kick_all(&self, mut kicks: u32) {
+        while kicks != 0 {
+            self.cpu(kicks.trailing_zeros()).kick();
+            kicks &= kicks - 1;
+        }
+    }
+
+    /// Outside of `cpu`, as an ordinary thread of the program.
+    #[inline]
+    pub fn do_errands(&self, cpu: Cpu, tid: u32) {
+        if cpu.shared().kicks.load(Ordering::Relaxed) != 0 {
+            self.look_after(cpu.take_kicks(), tid);
+        }
+    }
+
+    #[cold]
+    fn look_after(&self, mut kicks: u32, tid: u32) {
+        while kicks != 0 {
+            let cpu = self.cpu(kicks.trailing_zeros());
+            kicks &= kicks - 1;
+            if cpu.shared().pending.load(Ordering::SeqCst) == 0 {
+                continue;
+            }
+            if !cpu.is_online() || self.is_dead() || !cpu.try_lock() {
+                cpu.kick();
+                continue;
+            }
+            cpu.occupy(tid);
+            let mut reason = (self.gate.enter)(cpu.ptr()).reason;
+            for _ in 0..FAVOURS {
+                if reason != EXIT_RUNNABLE {
+                    break;
+                }
+                reason = (self.gate.enter)(cpu.ptr()).reason;
+            }
+            self.leave(cpu, reason);
+            // Errands of errands are the service threads'.
+            self.kick_all(cpu.take_kicks());
+        }
+    }
+}
+
+impl Cpu {
+    pub fn take_kicks(self) -> u32 {
+        self.shared().kicks.swap(0, Ordering::Relaxed)
+    }
+}
