@@ -597,8 +597,8 @@ int tane_map_flush(struct tane_map *map, size_t offset, size_t len);
  * 0 if all that was read and written so far is the file's.
  *
  * -EIO        a page lay behind the end of the file or could not be read, or
- *             the kernel refused a write, as on a full disk: it has stayed in
- *             this process
+ *             the kernel refused a write, as on a full disk: it did not reach
+ *             the file
  * -ESHUTDOWN  the same, and the kernel has ended
  */
 int tane_map_check(const struct tane_map *map);

@@ -100,7 +100,7 @@ impl MapOptions {
 /// A page that cannot be had (it lies behind the end of the file, the disk fails,
 /// the kernel was halted or has died) does not end the process, as it would on
 /// Linux, but reads as zeroes; a write that the kernel refuses, as when the disk
-/// is full, stays in this process. [`Map::check`] and [`Map::flush`] then fail.
+/// is full, does not reach the file. [`Map::check`] and [`Map::flush`] then fail.
 pub struct Map {
     region: Region,
     /// Bytes between the first page's start and the first byte that was asked for.
