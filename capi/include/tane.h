@@ -520,6 +520,92 @@ int tane_rewinddir(struct tane_dir *dir);
 
 void tane_closedir(struct tane_dir *dir);
 
+/* ---- memory ---- */
+
+struct tane_buffer;
+
+/*
+ * Get len bytes that are pages of the kernel: O_DIRECT, vmsplice(2) and
+ * registered buffers of io_uring use them without a copy. The caller's other
+ * memory cannot be used for these: -EFAULT. They are zero and counted against
+ * the kernel's memory. On success returns 0 and *buffer, which the caller ends
+ * with tane_buffer_free().
+ *
+ * -EINVAL  len is 0
+ * -ENOMEM  the kernel has not that much memory available
+ */
+int tane_buffer_alloc(struct tane_kernel *kernel, size_t len,
+		      struct tane_buffer **buffer);
+
+/*
+ * The first byte, aligned to a page of 4096 bytes, for any thread to read and
+ * write. Valid until tane_buffer_free(), whatever becomes of the kernel. NULL
+ * only for NULL.
+ */
+void *tane_buffer_data(const struct tane_buffer *buffer);
+
+/*
+ * 0 if all that was read so far is what was written. -ESHUTDOWN if the kernel
+ * ended while it had a page out of view, as it has after something is unmapped
+ * until the page is touched: such a page reads as zeroes.
+ */
+int tane_buffer_check(const struct tane_buffer *buffer);
+
+void tane_buffer_free(struct tane_buffer *buffer);
+
+struct tane_map;
+
+/* Let the bytes be changed, and with them the file, which is open for both. */
+#define TANE_MAP_WRITE 1
+/* Changes stay in this mapping. */
+#define TANE_MAP_PRIVATE 2
+/* Read all of it now, rather than as it is touched. */
+#define TANE_MAP_POPULATE 4
+
+/*
+ * Make len bytes of a file from offset on, which MAY be any, memory of this
+ * process; mmap(2). flags: TANE_MAP_ bits. The bytes are those that calls on the
+ * file read and write. On success returns 0 and *map, which the caller ends with
+ * tane_unmap(); the file MAY be closed before.
+ *
+ * -EINVAL  len is 0, or there are other flags
+ * -EACCES  the file is not open for what flags ask
+ * -ENODEV  its file system has no mappings
+ * -EFAULT  with TANE_MAP_POPULATE: the file ends before the range does
+ * -ENOMEM  there is no room for it
+ */
+int tane_map(struct tane_file *file, uint64_t offset, size_t len,
+	     uint32_t flags, struct tane_map **map);
+
+/*
+ * The byte at offset, for any thread. Valid until tane_unmap(), whatever becomes
+ * of the file and the kernel: a page that cannot be had reads as zeroes, and
+ * tane_map_check() tells. NULL only for NULL.
+ */
+void *tane_map_data(const struct tane_map *map);
+
+/*
+ * What was changed so far in len bytes from byte offset of the mapping on has
+ * reached the disk image when this returns; msync(2).
+ *
+ * -EINVAL  the mapping has no such range
+ * others   as tane_map_check(), or a write failed
+ */
+int tane_map_flush(struct tane_map *map, size_t offset, size_t len);
+
+/*
+ * 0 if all that was read and written so far is the file's.
+ *
+ * -EIO        a page lay behind the end of the file or could not be read, or
+ *             the kernel refused a write, as on a full disk: it did not reach
+ *             the file
+ * -ESHUTDOWN  the same, and the kernel has ended
+ */
+int tane_map_check(const struct tane_map *map);
+
+/* End the mapping. Errors of writing are tane_map_flush()'s to report. */
+void tane_unmap(struct tane_map *map);
+
 #ifdef __cplusplus
 }
 #endif

@@ -8,7 +8,7 @@ use crate::stat::RawStat;
 use std::ffi::{c_char, c_void};
 use tane::{File, OpenOptions};
 
-pub struct TaneFile(File);
+pub struct TaneFile(pub File);
 
 #[no_mangle]
 pub unsafe extern "C" fn tane_open(

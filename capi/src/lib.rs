@@ -13,6 +13,7 @@
 //! stat.rs     struct tane_stat
 //! file.rs     tane_open and what follows
 //! dir.rs      tane_opendir and what follows
+//! memory.rs   tane_buffer_*, tane_map and what follows
 //! ```
 
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -25,6 +26,7 @@ mod disk;
 mod error;
 mod file;
 mod kernel;
+mod memory;
 mod mount;
 mod pass;
 mod path;

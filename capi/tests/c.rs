@@ -127,6 +127,20 @@ fn the_calls_keep_the_promises_of_the_header() {
 }
 
 #[test]
+fn memory_keeps_the_promises_of_the_header() {
+    let scratch = Scratch::new("memory");
+    let program = cc(&scratch, "tests/memory.c", SHARED);
+    if !has_kernel() {
+        return;
+    }
+    let image = ext4(&scratch, None);
+    run(start(&program).arg(&image));
+    let mut fsck = Command::new("e2fsck");
+    fsck.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin");
+    run(fsck.arg("-fn").arg(&image));
+}
+
+#[test]
 fn the_cat_example_prints_a_file() {
     let scratch = Scratch::new("cat");
     let program = cc(&scratch, "examples/cat.c", SHARED);

@@ -115,6 +115,7 @@ pub enum Verb {
     Touch(touch::Args),
     Syscall(syscall::Args),
     Dmesg(dmesg::Args),
+    Kaslr(kaslr::Args),
     Bench(bench::Args),
     #[command(hide = true)]
     Generate(generate::Args),

@@ -57,6 +57,7 @@ fn run(cli: Cli) -> failure::Result<u8> {
         Verb::Touch(a) => verbs::touch::run(a, global),
         Verb::Syscall(a) => verbs::syscall::run(a, global),
         Verb::Dmesg(a) => verbs::dmesg::run(a, global),
+        Verb::Kaslr(a) => verbs::kaslr::run(a, global),
         Verb::Bench(_) => verbs::bench::start(&std::env::args_os().collect::<Vec<_>>()),
         Verb::Generate(a) => verbs::generate::run(a),
     }

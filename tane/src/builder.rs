@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::image::default_image;
 use crate::kernel::Kernel;
+use crate::missing::Guard;
 use std::path::PathBuf;
 
 type Sink = Box<dyn Fn(&str) + Send + Sync>;
@@ -96,10 +97,11 @@ impl Builder {
         if self.nokaslr {
             host.cmdline.push_str(" nokaslr");
         }
+        let faults = Guard::new();
         let machine = host
             .boot(&image)
             .map_err(|error| Error::from_source(boot_errno(&error), "boot", error))?;
-        Kernel::start(machine)
+        Kernel::start(machine, faults)
     }
 }
 

@@ -12,7 +12,8 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 /// Closed when dropped; closing reports no errors, [`File::sync_all`] does.
 /// `&File` reads and writes too, and any thread may use it; threads that share
 /// it share its position. Buffers are the program's own memory: data is copied
-/// once, between it and the page cache.
+/// once, between it and the page cache; [`Buffer`](crate::Buffer) and
+/// [`File::map`] save that.
 pub struct File {
     pub(crate) fd: Fd,
 }
@@ -20,6 +21,15 @@ pub struct File {
 impl File {
     pub(crate) fn new(fd: Fd) -> Self {
         File { fd }
+    }
+
+    /// What a system call gave out, such as memfd_create(2) or io_uring_setup(2).
+    ///
+    /// # Safety
+    /// `fd` is an open descriptor of this kernel that nobody else closes.
+    pub unsafe fn from_kernel_fd(kernel: &Kernel, fd: i32) -> File {
+        let kernel = kernel.clone();
+        File::new(Fd { kernel, raw: fd })
     }
 
     /// The kernel that serves it.

@@ -4,6 +4,7 @@ use crate::builder::Builder;
 use crate::disk::{Disk, Inner as DiskInner};
 use crate::error::{Error, Result};
 use crate::machine::Machine;
+use crate::missing::Guard;
 use crate::path::with_cstr;
 use crate::tree::Tree;
 use std::fmt;
@@ -35,6 +36,8 @@ struct Inner {
     next_mount: AtomicU64,
     /// So that a mount can hold on to the disk it is on.
     disks: Mutex<Vec<Weak<DiskInner>>>,
+    /// Behind the machine, so that it goes after it.
+    _faults: Option<Guard>,
 }
 
 impl Kernel {
@@ -54,14 +57,15 @@ impl Kernel {
     /// they always take; disks cannot be added.
     pub fn host() -> Kernel {
         let base = format!("tane-{}", std::process::id());
-        Self::with_machine(Machine::Host, std::env::temp_dir().join(base))
+        Self::with_machine(Machine::Host, std::env::temp_dir().join(base), None)
     }
 
     /// A kernel that was just booted: give it the file systems that everything
     /// else here relies on, take its umask away so that modes are exact, and let
     /// it have as many files open as Linux allows.
-    pub(crate) fn start(machine: tane_host::Kernel) -> Result<Kernel> {
-        let kernel = Self::with_machine(Machine::Tane(machine), PathBuf::from("/mnt"));
+    pub(crate) fn start(machine: tane_host::Kernel, faults: Guard) -> Result<Kernel> {
+        let machine = Machine::Tane(machine);
+        let kernel = Self::with_machine(machine, PathBuf::from("/mnt"), Some(faults));
         kernel.umask(0);
         kernel
             .limit_open_files(NR_OPEN)
@@ -94,13 +98,14 @@ impl Kernel {
         Error::new(errno, "mount").with_path(Path::new(what.unwrap_or_default()))
     }
 
-    fn with_machine(machine: Machine, mount_base: PathBuf) -> Kernel {
+    fn with_machine(machine: Machine, mount_base: PathBuf, faults: Option<Guard>) -> Kernel {
         Kernel {
             inner: Arc::new(Inner {
                 machine,
                 mount_base,
                 next_mount: AtomicU64::new(0),
                 disks: Mutex::new(Vec::new()),
+                _faults: faults,
             }),
         }
     }

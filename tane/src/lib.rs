@@ -23,7 +23,7 @@
 //! Kernel ── Disk ── Partition        boots; has disks
 //!    └───── Mount ─ Tree             paths, confined to the mount
 //!                    ├── Dir         entries by name: the fast way
-//!                    └── File        read, write, seek, sync
+//!                    └── File        read, write, seek, sync; Map: as memory
 //! ```
 //!
 //! Rules that hold everywhere:
@@ -35,6 +35,7 @@
 //!   everything answers ESHUTDOWN, and [`Kernel::last_words`] says why.
 //! - Descriptors and paths given to [`Kernel::syscall`] are the kernel's own.
 
+mod buffer;
 mod builder;
 mod dir;
 mod disk;
@@ -44,7 +45,9 @@ mod image;
 mod kernel;
 mod label;
 mod machine;
+mod map;
 mod metadata;
+mod missing;
 mod mount;
 mod mount_options;
 mod open_options;
@@ -52,6 +55,7 @@ mod partition;
 mod path;
 mod probe;
 mod read_dir;
+mod region;
 mod remove;
 mod statfs;
 mod sys;
@@ -60,6 +64,7 @@ mod time;
 mod tree;
 mod xattr;
 
+pub use buffer::Buffer;
 pub use builder::Builder;
 pub use dir::Dir;
 pub use disk::{Disk, DiskOptions};
@@ -67,6 +72,7 @@ pub use error::{errno_of, Error, Result};
 pub use file::File;
 pub use image::default_image;
 pub use kernel::Kernel;
+pub use map::{Map, MapOptions};
 pub use metadata::{FileType, Metadata};
 pub use mount::Mount;
 pub use mount_options::MountOptions;

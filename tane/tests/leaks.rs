@@ -3,6 +3,7 @@
 mod common;
 
 use common::{ext4, kernel, mount, TempDir};
+use tane::MapOptions;
 use tane_test_support::eventually;
 
 /// Of this process: its threads, descriptors and mappings.
@@ -16,10 +17,21 @@ fn held() -> [usize; 3] {
     ]
 }
 
+/// Who gets SIGSEGV.
+fn handler() -> usize {
+    let mut now = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: only asks.
+    unsafe {
+        libc::sigaction(libc::SIGSEGV, std::ptr::null(), now.as_mut_ptr());
+        now.assume_init().sa_sigaction
+    }
+}
+
 #[test]
 fn a_kernel_gives_everything_back() {
     let dir = TempDir::new();
     let image = ext4(&dir, 16);
+    let handled = handler();
     if kernel().is_none() {
         return;
     }
@@ -32,6 +44,12 @@ fn a_kernel_gives_everything_back() {
                 scope.spawn(|| mount.read("f").unwrap());
             }
         });
+        let mut buffer = kernel.buffer(1 << 20).unwrap();
+        buffer.fill(1);
+        let map = mount.open("f").unwrap().map(&MapOptions::new()).unwrap();
+        // SAFETY: nobody changes the file.
+        assert!(unsafe { map.as_slice() }.iter().all(|&byte| byte == 1));
+        drop((buffer, map));
         mount.unmount().unwrap();
         disk.remove().unwrap();
     };
@@ -47,4 +65,5 @@ fn a_kernel_gives_everything_back() {
         let now = held();
         now[0] <= before[0] && now[1] <= before[1] && now[2] <= before[2] + 8
     });
+    assert_eq!(handler(), handled);
 }

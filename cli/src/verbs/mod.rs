@@ -11,6 +11,7 @@ pub mod dmesg;
 pub mod find;
 pub mod generate;
 pub mod inspect;
+pub mod kaslr;
 pub mod ln;
 pub mod ls;
 pub mod mkdir;

@@ -1,0 +1,257 @@
+//! Pages of a mapping that nobody can give any more.
+//!
+//! The kernel shows the pages of its user window when the program touches them.
+//! It may be gone by then, or the disk may not hand the page out, or the file
+//! may have become shorter: where Linux would send SIGBUS, which ends the
+//! process. Here the program gets a page of its own in that place, with what
+//! could still be read there or else zeroes, and the mapping remembers it.
+//!
+//! The handler lies below the one of the machine: installed before the first
+//! kernel, it is asked after the kernel has said no.
+
+use crate::region::PAGE;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::Mutex;
+
+/// One mapping. A handler may be reading it at any time, so that it is never
+/// freed but used again.
+struct Entry {
+    used: AtomicBool,
+    start: AtomicUsize,
+    /// 0 while there is nothing to watch.
+    end: AtomicUsize,
+    writable: AtomicBool,
+    missed: AtomicBool,
+    /// One thread at a time puts pages in.
+    filling: AtomicBool,
+    next: *const Entry,
+}
+
+static ENTRIES: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
+
+fn entries() -> impl Iterator<Item = &'static Entry> {
+    let mut at: *const Entry = ENTRIES.load(Ordering::Acquire);
+    std::iter::from_fn(move || {
+        // SAFETY: entries are never freed.
+        let entry = unsafe { at.as_ref() }?;
+        at = entry.next;
+        Some(entry)
+    })
+}
+
+fn take_entry() -> &'static Entry {
+    let free = |entry: &&Entry| !entry.used.swap(true, Ordering::AcqRel);
+    if let Some(entry) = entries().find(free) {
+        return entry;
+    }
+    let entry = Box::leak(Box::new(Entry {
+        used: AtomicBool::new(true),
+        start: AtomicUsize::new(0),
+        end: AtomicUsize::new(0),
+        writable: AtomicBool::new(false),
+        missed: AtomicBool::new(false),
+        filling: AtomicBool::new(false),
+        next: ptr::null(),
+    }));
+    let at = ptr::from_mut(entry);
+    let mut first = ENTRIES.load(Ordering::Acquire);
+    loop {
+        // SAFETY: nobody else has it before it is linked.
+        unsafe { (*at).next = first };
+        let linked = ENTRIES.compare_exchange(first, at, Ordering::AcqRel, Ordering::Acquire);
+        match linked {
+            // SAFETY: never freed.
+            Ok(_) => return unsafe { &*at },
+            Err(now) => first = now,
+        }
+    }
+}
+
+// SAFETY: all that changes after linking are atomics.
+unsafe impl Sync for Entry {}
+
+/// As long as it lives, its range cannot end the process.
+pub(crate) struct Watch(&'static Entry);
+
+impl Watch {
+    /// `len` in bytes, whole pages.
+    pub fn new(start: usize, len: usize, writable: bool) -> Watch {
+        let entry = take_entry();
+        entry.missed.store(false, Ordering::Relaxed);
+        entry.writable.store(writable, Ordering::Relaxed);
+        entry.start.store(start, Ordering::Relaxed);
+        entry.end.store(start + len, Ordering::Release);
+        Watch(entry)
+    }
+
+    /// Whether a page had to be made up.
+    pub fn missed(&self) -> bool {
+        self.0.missed.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let entry = self.0;
+        let start = entry.start.load(Ordering::Relaxed);
+        let end = entry.end.swap(0, Ordering::AcqRel);
+        if self.missed() {
+            // The kernel does not know of our pages, and would leave them there
+            // for the next mapping of this place.
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let flags = flags | libc::MAP_NORESERVE | libc::MAP_FIXED;
+            let (at, none) = (start as *mut libc::c_void, libc::PROT_NONE);
+            // SAFETY: the mapping that is about to go; back to reserved.
+            unsafe { libc::mmap(at, end - start, none, flags, -1, 0) };
+        }
+        entry.used.store(false, Ordering::Release);
+    }
+}
+
+/// Puts a page of ours there. Only calls that a signal handler may make.
+fn fill(entry: &Entry, address: usize, write: bool) -> bool {
+    let page = (address - address % PAGE) as *mut libc::c_void;
+    while entry.filling.swap(true, Ordering::Acquire) {
+        std::hint::spin_loop();
+    }
+    entry.missed.store(true, Ordering::Release);
+    // SAFETY: a new page, which takes the place of one that could not be shown.
+    let filled = unsafe {
+        let prot = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let new = libc::mmap(ptr::null_mut(), PAGE, prot, flags, -1, 0);
+        if new == libc::MAP_FAILED {
+            false
+        } else {
+            let to = [libc::iovec {
+                iov_base: new,
+                iov_len: PAGE,
+            }];
+            let from = [libc::iovec {
+                iov_base: page,
+                iov_len: PAGE,
+            }];
+            // What can be read is shown read-only: the write was refused.
+            let pid = libc::getpid();
+            let copied = libc::process_vm_readv(pid, to.as_ptr(), 1, from.as_ptr(), 1, 0);
+            if copied == PAGE as isize && !write {
+                // Another thread was first.
+                libc::munmap(new, PAGE);
+                true
+            } else {
+                if !entry.writable.load(Ordering::Relaxed) {
+                    libc::mprotect(new, PAGE, libc::PROT_READ);
+                }
+                let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+                libc::mremap(new, PAGE, PAGE, flags, page) == page
+            }
+        }
+    };
+    entry.filling.store(false, Ordering::Release);
+    filled
+}
+
+unsafe extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let regs = &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+    let error = regs[libc::REG_ERR as usize];
+    let (write, fetch) = (error & 2 != 0, error & 16 != 0);
+    if (*info).si_code > 0 && !fetch {
+        let address = (*info).si_addr() as usize;
+        let watched = entries().find(|entry| {
+            let end = entry.end.load(Ordering::Acquire);
+            (entry.start.load(Ordering::Relaxed)..end).contains(&address)
+        });
+        let allowed = |entry: &&Entry| !write || entry.writable.load(Ordering::Relaxed);
+        if let Some(entry) = watched.filter(allowed) {
+            // SAFETY: errno belongs to the code that faulted.
+            let errno = *libc::__errno_location();
+            let filled = fill(entry, address, write);
+            *libc::__errno_location() = errno;
+            if filled {
+                return;
+            }
+        }
+    }
+    chain(signal, info, context);
+}
+
+/// Not ours: the handler that was there before. Without one, the instruction
+/// faults again and ends the process as it would have without us.
+unsafe fn chain(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let previous = PREVIOUS.load(Ordering::Acquire);
+    let (action, flags) = match previous.as_ref() {
+        Some(previous) => (previous.sa_sigaction, previous.sa_flags),
+        None => (libc::SIG_DFL, 0),
+    };
+    if action == libc::SIG_DFL || action == libc::SIG_IGN {
+        if action == libc::SIG_IGN && (*info).si_code <= 0 {
+            return;
+        }
+        let mut default: libc::sigaction = MaybeUninit::zeroed().assume_init();
+        default.sa_sigaction = libc::SIG_DFL;
+        libc::sigaction(signal, &raw const default, ptr::null_mut());
+        if (*info).si_code <= 0 {
+            libc::raise(signal);
+        }
+    } else if flags & libc::SA_SIGINFO != 0 {
+        type Action = unsafe extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
+        std::mem::transmute::<usize, Action>(action)(signal, info, context);
+    } else {
+        std::mem::transmute::<usize, unsafe extern "C" fn(i32)>(action)(signal);
+    }
+}
+
+/// The handler before ours, while ours is installed.
+static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
+
+/// How many kernels want the handler.
+static GUARDS: Mutex<usize> = Mutex::new(0);
+
+/// Keeps the handler. To be had before a kernel, and given back after it, so
+/// that this handler is below the machine's.
+pub(crate) struct Guard(());
+
+impl Guard {
+    pub fn new() -> Guard {
+        let mut count = GUARDS.lock().unwrap_or_else(|e| e.into_inner());
+        *count += 1;
+        // Still in the chain, if somebody had put a handler over it.
+        if PREVIOUS.load(Ordering::Acquire).is_null() {
+            // SAFETY: the handler is async-signal-safe; the old action is kept.
+            unsafe {
+                let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
+                action.sa_sigaction = handler as *const () as usize;
+                action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+                libc::sigemptyset(&raw mut action.sa_mask);
+                let mut old = Box::new(MaybeUninit::<libc::sigaction>::zeroed().assume_init());
+                libc::sigaction(libc::SIGSEGV, ptr::null(), &raw mut *old);
+                PREVIOUS.store(Box::into_raw(old), Ordering::Release);
+                libc::sigaction(libc::SIGSEGV, &raw const action, ptr::null_mut());
+            }
+        }
+        Guard(())
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let mut count = GUARDS.lock().unwrap_or_else(|e| e.into_inner());
+        *count -= 1;
+        if *count > 0 {
+            return;
+        }
+        // SAFETY: the saved action came from the same call.
+        unsafe {
+            let mut now: libc::sigaction = MaybeUninit::zeroed().assume_init();
+            libc::sigaction(libc::SIGSEGV, ptr::null(), &raw mut now);
+            if now.sa_sigaction != handler as *const () as usize {
+                return;
+            }
+            let old = PREVIOUS.swap(ptr::null_mut(), Ordering::AcqRel);
+            libc::sigaction(libc::SIGSEGV, old, ptr::null_mut());
+            drop(Box::from_raw(old));
+        }
+    }
+}
