@@ -47,6 +47,7 @@ fn serve(kernel: &Inner, cpu: Cpu) {
     let v = cpu.shared();
     let tid = thread::tid();
     let mut patience = PATIENCE;
+    let alarm = Alarm::new(tid);
     loop {
         let seen = v.kick.load(Ordering::SeqCst);
         if kernel.is_dead() {
@@ -55,18 +56,16 @@ fn serve(kernel: &Inner, cpu: Cpu) {
         let now = now();
         let deadline = v.deadline.load(Ordering::SeqCst);
         if deadline <= now {
-            // The kernel sets the next one when it handles the interrupt.
-            v.deadline
-                .compare_exchange(deadline, u64::MAX, Ordering::SeqCst, Ordering::SeqCst)
-                .ok();
-            cpu.raise(abi::IRQ_TIMER);
+            raise_timer(v, deadline);
         }
         if v.pending.load(Ordering::SeqCst) != 0 && cpu.is_online() {
             if cpu.is_biased() && seen_by_its_owner(cpu) {
                 continue;
             }
             if cpu.try_lock() {
+                alarm.set(PATIENCE);
                 run(kernel, cpu, tid);
+                alarm.set(Duration::ZERO);
                 patience = PATIENCE;
             } else {
                 futex::wait(&v.kick, seen, Some(patience));
@@ -78,6 +77,66 @@ fn serve(kernel: &Inner, cpu: Cpu) {
         }
         patience = PATIENCE;
         sleep(cpu, seen);
+    }
+}
+
+/// The kernel sets the next deadline when it handles the interrupt.
+fn raise_timer(v: &abi::Vcpu, deadline: u64) {
+    v.deadline
+        .compare_exchange(deadline, u64::MAX, Ordering::SeqCst, Ordering::SeqCst)
+        .ok();
+    v.pending.fetch_or(1 << abi::IRQ_TIMER, Ordering::SeqCst);
+}
+
+/// In a signal handler of a thread that is inside: while that is the service
+/// thread nobody else looks at the clock.
+pub fn raise_due_timer(v: &abi::Vcpu) {
+    let deadline = v.deadline.load(Ordering::SeqCst);
+    if deadline <= now() {
+        raise_timer(v, deadline);
+    }
+}
+
+/// Sends the service thread the interrupt signal at intervals while it is inside:
+/// it cannot do for itself what it does for others. None if the host refuses.
+struct Alarm(Option<libc::timer_t>);
+
+impl Alarm {
+    fn new(tid: u32) -> Self {
+        // SAFETY: plain structures of ours.
+        unsafe {
+            let mut event: libc::sigevent = std::mem::zeroed();
+            event.sigev_notify = libc::SIGEV_THREAD_ID;
+            event.sigev_signo = signals::interrupt_signal();
+            event.sigev_notify_thread_id = tid as i32;
+            let mut id: libc::timer_t = std::mem::zeroed();
+            let made = libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut id);
+            Alarm((made == 0).then_some(id))
+        }
+    }
+
+    /// Every so often; zero for never.
+    fn set(&self, interval: Duration) {
+        let Some(id) = self.0 else { return };
+        let time = libc::timespec {
+            tv_sec: interval.as_secs() as i64,
+            tv_nsec: interval.subsec_nanos().into(),
+        };
+        let every = libc::itimerspec {
+            it_interval: time,
+            it_value: time,
+        };
+        // SAFETY: our timer.
+        unsafe { libc::timer_settime(id, 0, &raw const every, std::ptr::null_mut()) };
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if let Some(id) = self.0 {
+            // SAFETY: ours, and nobody uses it after.
+            unsafe { libc::timer_delete(id) };
+        }
     }
 }
 

@@ -59,7 +59,7 @@ static COUNT: Mutex<usize> = Mutex::new(0);
 
 /// The signal that interrupts a busy virtual CPU: a real-time one near the end,
 /// where few programs have theirs.
-fn interrupt_signal() -> i32 {
+pub fn interrupt_signal() -> i32 {
     libc::SIGRTMAX() - 5
 }
 
@@ -179,6 +179,7 @@ unsafe extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *
     if signal == interrupt_signal() {
         if let Some(kernel) = find(rip, rsp) {
             let v = &*(cpu::gs() as *const abi::Vcpu);
+            crate::service::raise_due_timer(v);
             if v.irq_enabled.load(Ordering::Relaxed) != 0 && v.pending.load(Ordering::Relaxed) != 0
             {
                 // As a processor does: one more signal, due before the trampoline

@@ -128,7 +128,6 @@ fn io_uring_reads_an_image() {
 }
 
 #[test]
-#[ignore = "a kernel thread that spins on the service thread is not interrupted yet"]
 fn a_thread_of_the_kernel_takes_requests_of_io_uring() {
     let dir = TempDir::new();
     let tree = tree(&dir);

@@ -5,8 +5,7 @@
 //!     uring [--poll] IMAGE|DIRECTORY
 //!
 //! With --poll a thread of the kernel looks for requests, so that they take no
-//! call. On an image that needs a host layer that interrupts kernel threads which
-//! its service thread runs; see docs/library.md.
+//! call.
 
 mod cksum;
 mod ring;

@@ -45,6 +45,13 @@ struct tane_run {
 	u32 prot;
 };
 
+/* One call for the whole window, whatever is in it. */
+static void tane_hide_user_window(void)
+{
+	tane_host(unmap, tane_boot->user_start,
+		  tane_boot->user_end - tane_boot->user_start, 0, 0);
+}
+
 static void tane_show(struct tane_run *run)
 {
 	int error;
@@ -52,6 +59,11 @@ static void tane_show(struct tane_run *run)
 	if (!run->len)
 		return;
 	error = tane_host(map, run->va, run->pa, run->len, run->prot);
+	if (error == -ENOMEM) {
+		/* As many as the host allows: what is still used comes back. */
+		tane_hide_user_window();
+		error = tane_host(map, run->va, run->pa, run->len, run->prot);
+	}
 	if (error)
 		panic("tane: the host cannot map %lx bytes at %lx: error %d",
 		      run->len, run->va, error);
@@ -224,11 +236,10 @@ void flush_tlb_page(struct vm_area_struct *vma, unsigned long address)
 	tane_hide_user(vma->vm_mm, address, address + PAGE_SIZE);
 }
 
-/* One call for the whole window, whatever is in it. */
 void flush_tlb_mm(struct mm_struct *mm)
 {
 	if (mm->context.shown)
-		tane_hide_user(mm, tane_boot->user_start, tane_boot->user_end);
+		tane_hide_user_window();
 }
 
 void flush_tlb_all(void)
