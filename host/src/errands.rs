@@ -10,7 +10,18 @@ use crate::abi::EXIT_RUNNABLE;
 use crate::call::FAVOURS;
 use crate::cpu::{self, Cpu};
 use crate::inner::Inner;
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
+
+thread_local! {
+    static ALLOWED: Cell<bool> = const { Cell::new(true) };
+}
+
+/// A service thread stays with its own CPU: inside another it could wait for what
+/// only its own one can do.
+pub fn none_for_this_thread() {
+    ALLOWED.with(|allowed| allowed.set(false));
+}
 
 impl Inner {
     /// The CPU that this thread is inside of.
@@ -29,7 +40,8 @@ impl Inner {
             return false;
         };
         let waited_for = self.cpu(target).shared().waiters.load(Ordering::Relaxed) != 0;
-        if here.shared().cpu == target || target >= u32::BITS || !waited_for {
+        let allowed = ALLOWED.with(Cell::get);
+        if here.shared().cpu == target || target >= u32::BITS || !waited_for || !allowed {
             return false;
         }
         // Others only ever take bits away: at worst one comes back.

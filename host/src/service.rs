@@ -4,6 +4,7 @@
 
 use crate::abi;
 use crate::cpu::Cpu;
+use crate::errands;
 use crate::futex;
 use crate::inner::Inner;
 use crate::signals;
@@ -48,6 +49,7 @@ fn serve(kernel: &Inner, cpu: Cpu) {
     let tid = thread::tid();
     let mut patience = PATIENCE;
     let alarm = Alarm::new(tid);
+    errands::none_for_this_thread();
     loop {
         let seen = v.kick.load(Ordering::SeqCst);
         if kernel.is_dead() {
@@ -68,7 +70,10 @@ fn serve(kernel: &Inner, cpu: Cpu) {
                 alarm.set(Duration::ZERO);
                 patience = PATIENCE;
             } else {
+                // Who leaves and sees the interrupt wakes this thread.
+                v.sleep_until.store(1, Ordering::SeqCst);
                 futex::wait(&v.kick, seen, Some(patience));
+                v.sleep_until.store(0, Ordering::SeqCst);
                 if interrupt(kernel, cpu) {
                     patience = (patience * 2).min(PATIENCE_MAX);
                 }
@@ -158,8 +163,7 @@ fn run(kernel: &Inner, cpu: Cpu, tid: u32) {
     loop {
         let reason = (kernel.gate.enter)(cpu.ptr()).reason;
         if reason != abi::EXIT_RUNNABLE {
-            kernel.leave(cpu, reason);
-            return kernel.do_errands(cpu, tid);
+            return kernel.leave(cpu, reason);
         }
     }
 }
