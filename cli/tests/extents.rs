@@ -8,7 +8,7 @@ use common::*;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use tane_test_support::has_root;
+use tane_test_support::{has_root, skip};
 
 const MIB: usize = 1 << 20;
 const BLOCK: usize = 4096;
@@ -380,4 +380,55 @@ fn a_full_destination_is_an_error_and_nothing_is_left_of_the_file() {
     let said = text(&output.stderr);
     assert!(said.contains("small/f: no space left"), "{said}");
     assert_eq!(text(&output.stdout), "");
+}
+
+/// Makes fs-verity watch over /f. False: this kernel image has none.
+fn enable_verity(image: &Path) -> bool {
+    const FS_IOC_ENABLE_VERITY: u64 = 0x4080_6685;
+    let kernel = tane::Kernel::boot().expect("Linux");
+    let disk = kernel.open_disk(image, &tane::DiskOptions::new());
+    let disk = disk.expect("a disk");
+    let mount = tane::MountOptions::new().mount(&kernel, disk.device());
+    let mount = mount.expect("a mount");
+    let file = mount.open("/f").expect("the file");
+    // struct fsverity_enable_arg: version 1, SHA-256, blocks of 4 KiB.
+    let mut argument = [0u32; 32];
+    argument[..3].copy_from_slice(&[1, 1, 4096]);
+    let (fd, at) = (file.kernel_fd() as u64, argument.as_ptr() as u64);
+    let arguments = [fd, FS_IOC_ENABLE_VERITY, at, 0, 0, 0];
+    // SAFETY: the request reads 128 bytes, and they are there.
+    let result = unsafe { kernel.syscall(libc::SYS_ioctl, arguments) };
+    drop(file);
+    mount.unmount().expect("unmounts");
+    match -result as i32 {
+        0 => true,
+        libc::EOPNOTSUPP | libc::ENOTTY => false,
+        errno => panic!("{}", std::io::Error::from_raw_os_error(errno)),
+    }
+}
+
+#[test]
+fn what_fs_verity_watches_over_is_never_copied_unchecked() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    let data = noise(3 * MIB, 16);
+    s.write("tree/f", &data);
+    let options = ["-t", "ext4", "-b4096", "-O", "verity"];
+    let image = image(&s, "disk.img", Some("tree"), &options, 32);
+    if !enable_verity(&image) {
+        skip("this kernel image has no fs-verity");
+        return;
+    }
+    assert_eq!(copy(&s, "disk.img:/f", &[]), 0);
+    assert_copied(&s, &image, "/f", &data);
+    let block = debugfs(&image, "bmap /f 500");
+    let block = block.lines().find_map(|l| l.parse::<u64>().ok());
+    let at = block.expect("a block") * BLOCK as u64;
+    let disk = File::options().write(true).open(&image).expect("the image");
+    disk.write_all_at(&[!data[500 * BLOCK]], at).expect("write");
+    std::fs::remove_file(s.join("out")).expect("rm");
+    exit(s.tane().args(["cp", "disk.img:/f", "out"]), 1);
+    assert!(!s.join("out").exists());
 }

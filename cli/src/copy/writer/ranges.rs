@@ -220,7 +220,7 @@ mod tests {
     }
 
     fn noise(len: usize) -> Vec<u8> {
-        (0..len as u64).map(|i| (i * i >> 7) as u8).collect()
+        (0..len as u64).map(|i| ((i * i) >> 7) as u8).collect()
     }
 
     const WAYS: [Way; 3] = [Way::CopyFileRange, Way::SendFile, Way::Buffer];
