@@ -1,7 +1,19 @@
 //! The contract between a disk device and what stores its bytes.
 
 use crate::Buffers;
+use std::fs::File;
 use std::io;
+use std::sync::Arc;
+
+/// Where the host itself has some bytes of a disk.
+#[derive(Clone, Debug)]
+pub struct HostRange {
+    /// Open for reading. Its position belongs to nobody: use pread(2) and the like.
+    pub file: Arc<File>,
+    /// In bytes, as `len`.
+    pub offset: u64,
+    pub len: u64,
+}
 
 /// Bytes that back a disk.
 ///
@@ -54,6 +66,14 @@ pub trait Backend: Send + Sync {
     /// may be written already, and the caller writes all of it again.
     fn try_write(&self, _from: Buffers, _offset: u64) -> io::Result<bool> {
         Ok(false)
+    }
+
+    /// The file of the host in which these bytes lie just as a read would give
+    /// them now, and stay so for as long as this backend is open. A later write
+    /// to a disk that keeps writes elsewhere changes the disk, not that file.
+    /// `None`: there is none, or not for the whole range, or it may change.
+    fn host_range(&self, _offset: u64, _len: u64) -> Option<HostRange> {
+        None
     }
 }
 

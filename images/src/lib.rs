@@ -26,7 +26,7 @@ mod ram;
 mod raw;
 mod transfer;
 
-pub use backend::Backend;
+pub use backend::{Backend, HostRange};
 pub use buffers::{buffer, buffer_mut, clear, gather, scatter, slice, total, Buffers};
 pub use callback::{Callback, Callbacks};
 pub use fault::{Failure, Fault, Operation};

@@ -1,7 +1,7 @@
 //! Writes kept in memory over another backend, which never changes: reading an
 //! image whose journal is dirty replays it here.
 
-use crate::backend::{check_range, Backend};
+use crate::backend::{check_range, Backend, HostRange};
 use crate::buffers::{buffer_mut, clear, gather, scatter, slice, total, Buffers};
 use std::collections::hash_map::{Entry, HashMap};
 use std::io;
@@ -65,6 +65,15 @@ fn parts(offset: u64, len: u64) -> impl Iterator<Item = Part> {
 
 fn touched(chunks: &Chunks, offset: u64, len: u64) -> bool {
     !chunks.is_empty() && parts(offset, len).any(|p| chunks.contains_key(&p.chunk))
+}
+
+/// As [`touched`], for a range that may have more chunks than the overlay.
+fn touched_by_any(chunks: &Chunks, offset: u64, len: u64) -> bool {
+    if len / CHUNK <= chunks.len() as u64 {
+        return touched(chunks, offset, len);
+    }
+    let range = offset / CHUNK..(offset + len).div_ceil(CHUNK);
+    chunks.keys().any(|chunk| range.contains(chunk))
 }
 
 fn copy_out(chunk: &Chunk, part: &Part, to: Buffers) {
@@ -259,5 +268,15 @@ impl Backend for Overlay {
             self.change(&part, |bytes| unsafe { gather(&from, bytes) })?;
         }
         Ok(true)
+    }
+
+    /// From below, if nothing of the range is above.
+    fn host_range(&self, offset: u64, len: u64) -> Option<HostRange> {
+        check_range(self.size(), offset, len).ok()?;
+        let chunks = self.chunks.read().unwrap_or_else(|e| e.into_inner());
+        if touched_by_any(&chunks, offset, len) {
+            return None;
+        }
+        self.below.host_range(offset, len)
     }
 }

@@ -1,6 +1,6 @@
 //! A raw image: a file or block device of the host.
 
-use crate::backend::{check_range, in_steps, refuse_write, Backend};
+use crate::backend::{check_range, in_steps, refuse_write, Backend, HostRange};
 use crate::buffers::{buffer, total, Buffers};
 use crate::direct::Direct;
 use crate::lock::Lock;
@@ -11,6 +11,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::Arc;
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub struct Access {
 /// The file never grows: a write behind its end is an error.
 #[derive(Debug)]
 pub struct Raw {
-    file: File,
+    file: Arc<File>,
     /// None for a file that was given open.
     lock: Option<Lock>,
     size: AtomicU64,
@@ -100,7 +101,7 @@ impl Raw {
         let (logical, physical) = device_blocks(&file).unwrap_or((512, 4096));
         let logical = logical.clamp(512, 4096);
         let raw = Self {
-            file,
+            file: Arc::new(file),
             lock: None,
             size: AtomicU64::new(0),
             write: access.write,
@@ -229,6 +230,17 @@ impl Backend for Raw {
         self.check_write(offset, total(from) as u64)?;
         let done = write_at_once(&self.file, from, offset);
         Ok(remember(done, &self.no_write_at_once))
+    }
+
+    /// Only where nobody writes by way of this backend. Direct I/O is asked for
+    /// to keep the host's page cache out of it.
+    fn host_range(&self, offset: u64, len: u64) -> Option<HostRange> {
+        let is_served = !self.write && self.direct.is_none();
+        if !is_served || check_range(self.size(), offset, len).is_err() {
+            return None;
+        }
+        let file = self.file.clone();
+        Some(HostRange { file, offset, len })
     }
 }
 

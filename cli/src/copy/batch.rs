@@ -5,6 +5,7 @@
 use crate::sys::{Stat, Xattrs};
 use std::ffi::CStr;
 use std::sync::mpsc::{Receiver, SyncSender};
+use tane::images::HostRange;
 
 /// Data per batch, and so per read and write of a large file.
 pub const DATA: usize = 1 << 20;
@@ -45,6 +46,8 @@ pub enum Op {
     /// A file whose data follows as pieces, up to `End` or `Abort`.
     Begin(Head),
     Piece(u64, Span),
+    /// A piece that is in a file of the host.
+    Range(u64, HostRange),
     End,
     /// The rest of the file cannot be read.
     Abort,

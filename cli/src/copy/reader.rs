@@ -4,6 +4,8 @@
 //! is too deep for a path and no symlink is ever followed. Entries are taken in
 //! inode order, which is the order of the inode tables on disk.
 
+mod large;
+
 use super::batch::{LinkId, Op, Sender, Stopped, DATA};
 use super::report::Report;
 use super::SparseMode;
@@ -13,8 +15,6 @@ use std::collections::HashMap;
 use std::ffi::CStr;
 
 const OPEN: i32 = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
-/// How much of a large file stays in the cache of a kernel of our own.
-const FORGET: u64 = 2 << 20;
 
 /// A directory that is being walked.
 struct Level<'a> {
@@ -287,75 +287,6 @@ impl<'a, 'r> Reader<'a, 'r> {
             .pread_all(fd, self.out.space(stat.size as usize), 0)?;
         let data = self.out.take(size);
         self.out.push(Op::File(head, data));
-        Ok(())
-    }
-
-    /// Files of procfs and the like say they are empty and are not.
-    fn endless(&self, fd: &Fd) -> Result<bool> {
-        Ok(self.sys.pread(fd, &mut [0], 0)? > 0)
-    }
-
-    fn large_file(
-        &mut self,
-        fd: &Fd,
-        stat: &mut Stat,
-        to: &CStr,
-        xattrs: &Xattrs,
-        link: Option<LinkId>,
-        has_holes: bool,
-    ) -> Result<()> {
-        let end = if stat.size == 0 { u64::MAX } else { stat.size };
-        self.out.reserve(Sender::head_size(to, xattrs))?;
-        let head = self.out.head(to, *stat, xattrs, link);
-        self.out.push(Op::Begin(head));
-        let result = if has_holes {
-            self.extents(fd, end)
-        } else {
-            self.pieces(fd, 0, end)
-        };
-        self.out.reserve(0)?;
-        self.out
-            .push(if result.is_ok() { Op::End } else { Op::Abort });
-        result
-    }
-
-    /// Sends the parts of a file that are not holes.
-    fn extents(&mut self, fd: &Fd, end: u64) -> Result<()> {
-        let mut at = 0;
-        while at < end {
-            let start = match self.sys.lseek(fd, at, libc::SEEK_DATA) {
-                Ok(start) => start,
-                Err(Errno(libc::ENXIO)) => return Ok(()), // a hole up to the end
-                Err(e) if e.is_unsupported() => return self.pieces(fd, at, end),
-                Err(e) => return Err(e.into()),
-            };
-            let stop = self.sys.lseek(fd, start, libc::SEEK_HOLE)?.min(end);
-            self.pieces(fd, start, stop)?;
-            at = stop.max(start + 1);
-        }
-        Ok(())
-    }
-
-    fn pieces(&mut self, fd: &Fd, mut at: u64, end: u64) -> Result<()> {
-        let mut cached = at;
-        while at < end {
-            if interrupt::requested() {
-                return Err(Trouble::Stopped);
-            }
-            if at - cached >= FORGET {
-                self.sys.forget(fd, cached, at - cached);
-                cached = at;
-            }
-            let size = (end - at).min(DATA as u64) as usize;
-            self.out.reserve(size)?;
-            let got = self.sys.pread_all(fd, self.out.space(size), at)?;
-            let data = self.out.take(got);
-            self.out.push(Op::Piece(at, data));
-            at += got as u64;
-            if got < size {
-                return Ok(());
-            }
-        }
         Ok(())
     }
 

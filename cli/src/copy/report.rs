@@ -100,6 +100,7 @@ pub struct Report {
     links: AtomicU64,
     others: AtomicU64,
     bytes: AtomicU64,
+    by_host: AtomicU64,
     skipped: AtomicU64,
 }
 
@@ -115,6 +116,7 @@ impl Report {
             links: AtomicU64::new(0),
             others: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            by_host: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
         }
     }
@@ -148,6 +150,12 @@ impl Report {
 
     pub fn wrote(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// As [`Self::wrote`], of bytes that came from the image's file directly.
+    pub fn wrote_by_host(&self, bytes: u64) {
+        self.by_host.fetch_add(bytes, Relaxed);
+        self.wrote(bytes);
     }
 
     pub fn update_progress(&self) {
@@ -255,6 +263,7 @@ impl Report {
             "hard_links": self.links.load(Relaxed),
             "others": self.others.load(Relaxed),
             "bytes": self.bytes.load(Relaxed),
+            "bytes_by_host": self.by_host.load(Relaxed),
             "skipped": self.skipped.load(Relaxed),
             "interrupted": interrupted,
             "losses": losses.collect::<Vec<_>>(),

@@ -9,6 +9,7 @@
 
 mod entries;
 mod files;
+mod ranges;
 mod seal;
 
 use super::batch::{Batch, Head, LinkId, Op, Span};
@@ -17,6 +18,7 @@ use super::report::Report;
 use super::Settings;
 use crate::sys::{is_safe_name, Errno, Fd, Flags, Kind, Stat, Sys, Xattrs};
 use files::Open;
+use ranges::Way;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 
@@ -48,6 +50,9 @@ pub struct Writer<'a, 'r> {
     links: HashMap<LinkId, Vec<u8>>,
     /// Flags that come last of all, by path.
     late: Vec<(Vec<u8>, Flags)>,
+    /// How ranges of the host's files are copied.
+    way: Way,
+    buffer: Vec<u8>,
     temporaries: u32,
     process: u32,
     path: Vec<u8>,
@@ -74,6 +79,8 @@ impl<'a, 'r> Writer<'a, 'r> {
             open: None,
             links: HashMap::new(),
             late: Vec::new(),
+            way: Way::of(sys, settings.sparse),
+            buffer: Vec::new(),
             temporaries: 0,
             process: std::process::id(),
             path: shown.to_vec(),
@@ -87,7 +94,11 @@ impl<'a, 'r> Writer<'a, 'r> {
     /// Performs a batch; stops early if nothing more can be written.
     pub fn perform(&mut self, batch: &Batch, stop: impl Fn() -> bool) {
         for op in &batch.ops {
-            if self.fatal || self.open.is_none() && stop() {
+            // Of a file in pieces the reader says that it ends early; of ranges it
+            // may have sent all before.
+            let is_range = matches!(op, Op::Range(..));
+            if self.fatal || (self.open.is_none() || is_range) && stop() {
+                self.abort();
                 return;
             }
             if self.skip(op) {
@@ -104,7 +115,10 @@ impl<'a, 'r> Writer<'a, 'r> {
                     self.skipping = 1;
                 }
             }
-            if !matches!(op, Op::Enter(_) | Op::Leave | Op::Begin(_) | Op::Piece(..)) {
+            if !matches!(
+                op,
+                Op::Enter(_) | Op::Leave | Op::Begin(_) | Op::Piece(..) | Op::Range(..)
+            ) {
                 self.path
                     .truncate(self.frames.last().map_or(length, |f| f.path_len));
             }
@@ -180,6 +194,7 @@ impl<'a, 'r> Writer<'a, 'r> {
                     Err(e) => self.close(open, Err(e)),
                 }
             }
+            Op::Range(at, range) => self.range(*at, range),
             Op::End => match self.open.take() {
                 Some(open) => self.close(open, Ok(())),
                 None => Ok(()),

@@ -1,6 +1,7 @@
 //! An image, mounted by a kernel of our own.
 
 use super::machine::Machine;
+use super::place::Place;
 use super::Access;
 use crate::address::{ImagePath, Selector};
 use crate::args::Global;
@@ -8,7 +9,8 @@ use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::sys::Side;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use tane::images::HostRange;
 
 /// A file system of an image that is mounted.
 pub struct Opened {
@@ -16,6 +18,9 @@ pub struct Opened {
     mount: Option<tane::Mount>,
     machine: Arc<Machine>,
     access: Access,
+    device: PathBuf,
+    /// Found when a large file is first read.
+    place: OnceLock<Option<Place>>,
 }
 
 pub fn open_image(at: &ImagePath, access: Access, global: &Global) -> Result<Opened> {
@@ -45,6 +50,8 @@ fn mount(machine: Arc<Machine>, at: &ImagePath, access: Access, global: &Global)
         mount: Some(mount),
         machine,
         access,
+        device,
+        place: OnceLock::new(),
     })
 }
 
@@ -199,5 +206,14 @@ impl Side for Opened {
 
     fn is_ours(&self) -> bool {
         true
+    }
+
+    fn host_range(&self, device: u64, offset: u64, len: u64) -> Option<HostRange> {
+        let find = || {
+            let mount = self.mount.as_ref().filter(|_| self.access == Access::Read);
+            Place::of(self.machine.disk()?, &self.device, mount?)
+        };
+        let place = self.place.get_or_init(find).as_ref()?;
+        place.host_range(device, offset, len)
     }
 }

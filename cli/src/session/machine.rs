@@ -45,6 +45,11 @@ impl Machine {
         Ok(machine)
     }
 
+    /// The image that was named.
+    pub fn disk(&self) -> Option<&tane::Disk> {
+        self.disk.as_ref()
+    }
+
     /// The whole disk and its partitions, with what is on them.
     pub fn volumes(&self) -> Result<Vec<Volume>> {
         let Some(disk) = &self.disk else {

@@ -2,6 +2,7 @@
 
 mod image;
 mod machine;
+mod place;
 
 pub use image::{Opened, Volume};
 pub use machine::Machine;

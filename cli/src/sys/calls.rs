@@ -4,8 +4,10 @@ use super::errno::{Errno, Result};
 use super::stat::Time;
 use super::{Fd, Side, Stat};
 use std::ffi::{CStr, CString};
+use std::fs::File;
 use std::mem::MaybeUninit;
 use std::ops::Deref;
+use std::os::fd::AsRawFd;
 
 /// A path or name as the kernel wants it. A NUL inside is EINVAL.
 pub struct Name(CString);
@@ -111,6 +113,32 @@ impl<'a> Sys<'a> {
             at += n as u64;
         }
         Ok(())
+    }
+
+    /// Copies up to `len` bytes from the host's file into one of this side,
+    /// which must be the host's, sharing them where the file system can.
+    pub fn copy_file_range(
+        self,
+        from: &File,
+        mut at: u64,
+        fd: &Fd,
+        mut to: u64,
+        len: u64,
+    ) -> Result<u64> {
+        let (source, target) = (from.as_raw_fd(), fd.raw());
+        let (at, to) = (&raw mut at, &raw mut to);
+        let call = || call!(self, SYS_copy_file_range, source, at, target, to, len, 0);
+        self.again(call).map(|n| n as u64)
+    }
+
+    /// As [`Self::copy_file_range`], between any two file systems. Moves the
+    /// position of `fd`.
+    pub fn sendfile(self, from: &File, mut at: u64, fd: &Fd, to: u64, len: u64) -> Result<u64> {
+        self.lseek(fd, to, libc::SEEK_SET)?;
+        let (source, target) = (from.as_raw_fd(), fd.raw());
+        let at = &raw mut at;
+        let call = || call!(self, SYS_sendfile, target, source, at, len);
+        self.again(call).map(|n| n as u64)
     }
 
     fn again(self, call: impl Fn() -> Result<usize>) -> Result<usize> {

@@ -11,7 +11,10 @@ const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
 const COMPR: u32 = 0x4;
 const IMMUTABLE: u32 = 0x10;
 const APPEND: u32 = 0x20;
+const ENCRYPT: u32 = 0x800;
+const VERITY: u32 = 0x10_0000;
 const NOCOW: u32 = 0x80_0000;
+const INLINE_DATA: u32 = 0x1000_0000;
 const CASEFOLD: u32 = 0x4000_0000;
 
 /// Those that somebody may set, by lsattr's letters. The others say how a file
@@ -61,6 +64,12 @@ impl Flags {
             bits: bits(fd).unwrap_or(0) & mask,
             project: attributes(fd).map_or(0, |a| a.project),
         }
+    }
+
+    /// Whether a read of the file gives what is in its blocks, as it is there:
+    /// nothing is decrypted, checked by fs-verity or kept in the inode.
+    pub fn is_plain(fd: &Fd) -> bool {
+        bits(fd).is_ok_and(|bits| bits & (ENCRYPT | VERITY | INLINE_DATA) == 0)
     }
 
     pub fn is_empty(self) -> bool {

@@ -7,6 +7,7 @@
 mod calls;
 mod dir;
 mod errno;
+mod extents;
 mod flags;
 mod host;
 mod root;
@@ -16,11 +17,14 @@ mod xattr;
 pub use calls::Sys;
 pub use dir::{is_safe_name, Entries};
 pub use errno::Errno;
+pub use extents::{Content, Extents};
 pub use flags::Flags;
 pub use host::Host;
 pub use root::{base_name, join, split, Root};
 pub use stat::{Kind, Stat, Time};
 pub use xattr::{Packed, Target, Xattrs};
+
+use tane::images::HostRange;
 
 /// A Linux kernel that answers x86-64 system calls.
 pub trait Side: Send + Sync {
@@ -34,6 +38,14 @@ pub trait Side: Send + Sync {
     /// Nobody else uses this kernel's caches, so what is read once may go.
     fn is_ours(&self) -> bool {
         false
+    }
+
+    /// Where the host has `len` bytes at `offset` of a device of this kernel's,
+    /// if they lie unchanged in a file of the host while this side is open.
+    /// `device` is what stat says of files on it. A range of no bytes asks
+    /// whether any of that device's are.
+    fn host_range(&self, _device: u64, _offset: u64, _len: u64) -> Option<HostRange> {
+        None
     }
 }
 

@@ -9,7 +9,7 @@ use std::ffi::{CStr, CString};
 
 /// A file whose pieces are arriving.
 pub(super) struct Open<'a> {
-    fd: Fd<'a>,
+    pub(super) fd: Fd<'a>,
     temporary: CString,
     name: CString,
     stat: Stat,
@@ -18,7 +18,7 @@ pub(super) struct Open<'a> {
     /// The mode it was created with.
     mode: u32,
     /// Where the data ends so far.
-    end: u64,
+    pub(super) end: u64,
 }
 
 impl<'a> Writer<'a, '_> {
@@ -73,6 +73,12 @@ impl<'a> Writer<'a, '_> {
     }
 
     pub(super) fn data(&self, open: &mut Open, at: u64, data: &[u8]) -> Result<()> {
+        self.put(open, at, data)?;
+        self.report.wrote(data.len() as u64);
+        Ok(())
+    }
+
+    pub(super) fn put(&self, open: &mut Open, at: u64, data: &[u8]) -> Result<()> {
         if self.settings.sparse == SparseMode::Always {
             for (i, block) in data.chunks(4096).enumerate() {
                 if block.iter().any(|&b| b != 0) {
@@ -84,7 +90,6 @@ impl<'a> Writer<'a, '_> {
             self.sys.pwrite_all(&open.fd, data, at)?;
             open.end = at + data.len() as u64;
         }
-        self.report.wrote(data.len() as u64);
         Ok(())
     }
 

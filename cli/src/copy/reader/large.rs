@@ -1,0 +1,149 @@
+//! Large files, piece by piece. What lies as it is in a file of the host goes to
+//! the writer as a range of that file: it then passes through no cache of ours.
+
+use super::super::batch::{LinkId, Op, Sender, DATA};
+use super::super::SparseMode;
+use super::{Reader, Result, Trouble};
+use crate::interrupt;
+use crate::sys::{Content, Errno, Extents, Fd, Flags, Stat, Xattrs};
+use std::ffi::CStr;
+
+/// How much of a large file stays in the cache of a kernel of our own.
+const FORGET: u64 = 2 << 20;
+/// Files of this size, in bytes, are worth the question where they lie.
+const BY_HOST: u64 = 1 << 20;
+/// What the host copies at once, in bytes: between two of these the copy can be
+/// interrupted, and progress is told.
+const RANGE: u64 = 4 << 20;
+
+impl Reader<'_, '_> {
+    /// Files of procfs and the like say they are empty and are not.
+    pub(super) fn endless(&self, fd: &Fd) -> Result<bool> {
+        Ok(self.sys.pread(fd, &mut [0], 0)? > 0)
+    }
+
+    pub(super) fn large_file(
+        &mut self,
+        fd: &Fd,
+        stat: &mut Stat,
+        to: &CStr,
+        xattrs: &Xattrs,
+        link: Option<LinkId>,
+        has_holes: bool,
+    ) -> Result<()> {
+        let end = if stat.size == 0 { u64::MAX } else { stat.size };
+        self.out.reserve(Sender::head_size(to, xattrs))?;
+        let head = self.out.head(to, *stat, xattrs, link);
+        self.out.push(Op::Begin(head));
+        let result = if stat.size >= BY_HOST && Flags::is_plain(fd) {
+            self.by_host(fd, stat.dev, end)
+        } else {
+            self.by_kernel(fd, 0, end, has_holes)
+        };
+        self.out.reserve(0)?;
+        self.out
+            .push(if result.is_ok() { Op::End } else { Op::Abort });
+        result
+    }
+
+    /// Sends what the host can copy itself as that, and reads the rest.
+    fn by_host(&mut self, fd: &Fd, device: u64, end: u64) -> Result<()> {
+        // No bytes at all: a question about the device. Asking other file systems
+        // where a file lies may make them write it first.
+        if self.sys.0.host_range(device, 0, 0).is_none() {
+            return self.by_kernel(fd, 0, end, true);
+        }
+        let mut at = 0;
+        for extent in Extents::of(fd, end) {
+            if interrupt::requested() {
+                return Err(Trouble::Stopped);
+            }
+            // Whatever is wrong with it, reading says it best.
+            let Ok(extent) = extent else { break };
+            let start = extent.start.clamp(at, end);
+            let stop = extent.start.saturating_add(extent.len).clamp(start, end);
+            self.hole(fd, at, start)?;
+            match extent.content {
+                Content::At(physical) => {
+                    let physical = physical.saturating_add(start.saturating_sub(extent.start));
+                    self.ranges(fd, device, physical, start, stop)?;
+                }
+                Content::Zeroes => self.hole(fd, start, stop)?,
+                Content::Unknown => self.pieces(fd, start, stop)?,
+            }
+            at = stop;
+        }
+        // Usually a hole, if anything is left.
+        self.by_kernel(fd, at, end, true)
+    }
+
+    /// Sends a part of a file that is somewhere on the device.
+    fn ranges(&mut self, fd: &Fd, device: u64, physical: u64, start: u64, end: u64) -> Result<()> {
+        for at in (start..end).step_by(RANGE as usize) {
+            let len = (end - at).min(RANGE);
+            let from = physical.saturating_add(at - start);
+            match self.sys.0.host_range(device, from, len) {
+                Some(range) => {
+                    self.out.reserve(0)?;
+                    self.out.push(Op::Range(at, range));
+                }
+                None => self.pieces(fd, at, at + len)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn hole(&mut self, fd: &Fd, at: u64, end: u64) -> Result<()> {
+        match self.sparse {
+            SparseMode::Never => self.pieces(fd, at, end),
+            _ => Ok(()),
+        }
+    }
+
+    fn by_kernel(&mut self, fd: &Fd, at: u64, end: u64, has_holes: bool) -> Result<()> {
+        if has_holes && self.sparse != SparseMode::Never {
+            self.data(fd, at, end)
+        } else {
+            self.pieces(fd, at, end)
+        }
+    }
+
+    /// Sends the parts of a file that are not holes.
+    fn data(&mut self, fd: &Fd, mut at: u64, end: u64) -> Result<()> {
+        while at < end {
+            let start = match self.sys.lseek(fd, at, libc::SEEK_DATA) {
+                Ok(start) => start,
+                Err(Errno(libc::ENXIO)) => return Ok(()), // a hole up to the end
+                Err(e) if e.is_unsupported() => return self.pieces(fd, at, end),
+                Err(e) => return Err(e.into()),
+            };
+            let stop = self.sys.lseek(fd, start, libc::SEEK_HOLE)?.min(end);
+            self.pieces(fd, start, stop)?;
+            at = stop.max(start + 1);
+        }
+        Ok(())
+    }
+
+    fn pieces(&mut self, fd: &Fd, mut at: u64, end: u64) -> Result<()> {
+        let mut cached = at;
+        while at < end {
+            if interrupt::requested() {
+                return Err(Trouble::Stopped);
+            }
+            if at - cached >= FORGET {
+                self.sys.forget(fd, cached, at - cached);
+                cached = at;
+            }
+            let size = (end - at).min(DATA as u64) as usize;
+            self.out.reserve(size)?;
+            let got = self.sys.pread_all(fd, self.out.space(size), at)?;
+            let data = self.out.take(got);
+            self.out.push(Op::Piece(at, data));
+            at += got as u64;
+            if got < size {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}

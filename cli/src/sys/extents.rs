@@ -1,0 +1,163 @@
+//! Where a file lies on the device of its file system: FS_IOC_FIEMAP.
+
+use super::errno::{Errno, Result};
+use super::Fd;
+
+// linux/fiemap.h
+const FS_IOC_FIEMAP: u32 = 0xc020_660b;
+const FLAG_SYNC: u32 = 0x1;
+const LAST: u32 = 0x1;
+const UNWRITTEN: u32 = 0x800;
+const MERGED: u32 = 0x1000;
+const SHARED: u32 = 0x2000;
+
+/// Extents per call; 56 bytes each.
+const BATCH: usize = 128;
+
+/// A part of a file. Offsets and lengths in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    pub start: u64,
+    pub len: u64,
+    pub content: Content,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Its bytes are the device's, from this offset on.
+    At(u64),
+    /// Reserved, and never written: it reads as zero.
+    Zeroes,
+    /// Only the file system can tell: packed, encrypted, inline, not written yet.
+    Unknown,
+}
+
+/// The extents of a file in order; between them are holes.
+pub struct Extents<'f, 'a> {
+    fd: &'f Fd<'a>,
+    end: u64,
+    batch: Box<Batch>,
+    next: usize,
+    /// Where the next call starts; None after the last extent.
+    from: Option<u64>,
+}
+
+#[repr(C)]
+struct Batch {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped: u32,
+    count: u32,
+    reserved: u32,
+    extents: [Raw; BATCH],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Raw {
+    logical: u64,
+    physical: u64,
+    length: u64,
+    reserved: [u64; 2],
+    flags: u32,
+    more_reserved: [u32; 3],
+}
+
+impl<'f, 'a> Extents<'f, 'a> {
+    /// Those of the first `end` bytes. What the file system has not written yet
+    /// it writes first.
+    pub fn of(fd: &'f Fd<'a>, end: u64) -> Self {
+        let batch = Batch {
+            start: 0,
+            length: 0,
+            flags: 0,
+            mapped: 0,
+            count: 0,
+            reserved: 0,
+            extents: [Raw::default(); BATCH],
+        };
+        Extents {
+            fd,
+            end,
+            batch: Box::new(batch),
+            next: 0,
+            from: Some(0),
+        }
+    }
+
+    fn following(&mut self) -> Result<Option<Extent>> {
+        if self.next == self.batch.mapped as usize && !self.fetch()? {
+            return Ok(None);
+        }
+        let raw = self.batch.extents[self.next];
+        self.next += 1;
+        let stop = raw.logical.checked_add(raw.length);
+        let is_in_order = raw.length > 0 && self.from.is_none_or(|from| stop > Some(from));
+        let (true, Some(stop)) = (is_in_order, stop) else {
+            return Err(Errno(libc::EUCLEAN));
+        };
+        self.from = Some(stop).filter(|_| raw.flags & LAST == 0);
+        Ok(Some(Extent {
+            start: raw.logical,
+            len: raw.length,
+            content: content(&raw),
+        }))
+    }
+
+    fn fetch(&mut self) -> Result<bool> {
+        let Some(from) = self.from.filter(|from| *from < self.end) else {
+            return Ok(false);
+        };
+        self.batch.start = from;
+        self.batch.length = self.end - from;
+        self.batch.flags = FLAG_SYNC;
+        self.batch.count = BATCH as u32;
+        self.batch.mapped = 0;
+        self.next = 0;
+        let sys = self.fd.sys();
+        sys.ioctl(self.fd, FS_IOC_FIEMAP, &mut *self.batch)?;
+        self.batch.mapped = self.batch.mapped.min(BATCH as u32);
+        Ok(self.batch.mapped > 0)
+    }
+}
+
+/// EUCLEAN: they are not in order.
+impl Iterator for Extents<'_, '_> {
+    type Item = Result<Extent>;
+
+    fn next(&mut self) -> Option<Result<Extent>> {
+        self.following().transpose()
+    }
+}
+
+/// Flags that are not known here may say anything.
+fn content(raw: &Raw) -> Content {
+    match raw.flags & !(LAST | MERGED | SHARED) {
+        0 => Content::At(raw.physical),
+        UNWRITTEN => Content::Zeroes,
+        _ => Content::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_known_to_be_plain_is_taken_for_plain() {
+        for bit in (0..32).map(|n| 1u32 << n) {
+            let raw = Raw {
+                physical: 4096,
+                flags: bit,
+                ..Raw::default()
+            };
+            let expected = match bit {
+                LAST | MERGED | SHARED => Content::At(4096),
+                UNWRITTEN => Content::Zeroes,
+                _ => Content::Unknown,
+            };
+            assert_eq!(content(&raw), expected, "{bit:#x}");
+        }
+    }
+}
