@@ -86,6 +86,17 @@ pub struct Global {
         help_heading = "Kernel and mount"
     )]
     pub options: Option<String>,
+    /// What the image is, if its content should not tell: raw, qcow2, vmdk, vhd,
+    /// vhdx, gzip, xz, zstd or bzip2
+    #[arg(long, global = true, value_name = "FORMAT", help_heading = "Image")]
+    pub format: Option<tane::images::Format>,
+    /// Write to FILE, a qcow2 on top of the image, which stays as it is
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Image")]
+    pub overlay: Option<PathBuf>,
+    /// A file or directory that an image may name as its backing file or extent
+    /// (those beside the image it always may); can be repeated
+    #[arg(long, global = true, value_name = "PATH", help_heading = "Image")]
+    pub trust: Vec<PathBuf>,
     /// Print JSON: one object per line
     #[arg(long, global = true, help_heading = "Output")]
     pub json: bool,

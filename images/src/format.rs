@@ -81,6 +81,8 @@ impl FromStr for Format {
     }
 }
 
+const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
+
 /// Look at the marks at both ends. What has none is raw. Errors: those of
 /// reading, and `Unsupported` for containers that we know and cannot read.
 pub fn detect(image: &dyn Backend) -> io::Result<Format> {
@@ -106,7 +108,15 @@ pub fn detect(image: &dyn Backend) -> io::Result<Format> {
         () if starts(b"conectix") => Format::Vhd,
         () if starts(b"\x1f\x8b\x08") && head[3] < 0x20 => Format::Gzip,
         () if starts(b"\xfd7zXZ\0") => Format::Xz,
-        () if starts(b"\x28\xb5\x2f\xfd") => Format::Zstd,
+        () if starts(ZSTD) => Format::Zstd,
+        // pzstd writes a frame to skip before each of its own.
+        () if head[0] & 0xf0 == 0x50 && head[1..4] == *b"\x2a\x4d\x18" => {
+            let next = 8 + u64::from(crate::pages::le32(&head, 4));
+            match next < size && read(next)?.starts_with(ZSTD) {
+                true => Format::Zstd,
+                false => Format::Raw,
+            }
+        }
         () if starts(b"BZh") && head[4..10] == *b"1AY&SY" => Format::Bzip2,
         () if head[64..68] == *b"\x7f\x10\xda\xbe" => return cannot("a VirtualBox VDI image"),
         () if starts(b"QED\0") => return cannot("a QED image"),

@@ -85,7 +85,8 @@ impl ImageOptions {
 
     /// Put what is written into this file, and leave the image as it is. The
     /// file is a qcow2 with the image as its backing file; it is made if there
-    /// is none, and used again if it belongs to this image.
+    /// is none, and used again if it belongs to this image. Without `write` it is
+    /// read, if it is there.
     pub fn overlay(&mut self, file: impl Into<PathBuf>) -> &mut Self {
         self.overlay = Some(file.into());
         self
@@ -142,6 +143,9 @@ impl ImageOptions {
         let name = std::path::absolute(image)?;
         let text = name.to_str();
         let text = text.ok_or_else(|| other("the image's name is not UTF-8, as qcow2 needs it"))?;
+        if !self.write && !file.exists() {
+            return Ok(below);
+        }
         if !file.exists() {
             std::fs::File::create_new(file)?;
             let access = Access {
@@ -157,14 +161,14 @@ impl ImageOptions {
             qcow2::create(empty, size, text, format)?;
         }
         let access = Access {
-            write: true,
+            write: self.write,
             direct: self.direct,
         };
         let raw: Arc<dyn Backend> = Arc::new(Raw::open(file, access)?);
         if detect(&*raw)? != Format::Qcow2 {
             return Err(other("exists already and is no overlay; name another file"));
         }
-        let opening = Opening::new(raw, true)?;
+        let opening = Opening::new(raw, self.write)?;
         let names = opening.names();
         if names.backing.as_deref() != Some(text) || names.data.is_some() {
             return Err(other(format!(
@@ -193,6 +197,19 @@ pub fn open_backend(
         layers: Mutex::default(),
     };
     opener.content(bytes, Path::new(""), write, format, 0)
+}
+
+impl std::fmt::Debug for ImageOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ImageOptions")
+            .field("write", &self.write)
+            .field("direct", &self.direct)
+            .field("format", &self.format)
+            .field("trusted", &self.trusted)
+            .field("overlay", &self.overlay)
+            .field("in_memory", &self.in_memory)
+            .finish_non_exhaustive()
+    }
 }
 
 fn other(text: impl Into<String>) -> io::Error {

@@ -181,13 +181,13 @@ impl Opened {
         if self.access == Access::Read {
             return Ok(());
         }
-        match self.mount.take().map(tane::Mount::unmount) {
-            Some(Err(e)) => Err(Failure::new(
-                SOME_FAILED,
-                format!("not everything was written: {e}"),
-            )),
-            _ => Ok(()),
+        let lost = |e: &dyn std::fmt::Display| {
+            Failure::new(SOME_FAILED, format!("not everything was written: {e}"))
+        };
+        if let Some(mount) = self.mount.take() {
+            mount.unmount().map_err(|e| lost(&e))?;
         }
+        self.machine.flush().map_err(|e| lost(&e))
     }
 }
 

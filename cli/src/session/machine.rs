@@ -37,12 +37,30 @@ impl Machine {
         let mut machine = Machine::bare(global)?;
         let mut options = tane::DiskOptions::new();
         options.snapshot(access == Access::Read);
+        if let Some(format) = global.format {
+            options.format(format);
+        }
+        if let Some(file) = &global.overlay {
+            options.overlay(file);
+        }
+        for place in &global.trust {
+            options.trust(place);
+        }
+        if !global.quiet {
+            options.notice(|text| eprintln!("tane: {text}"));
+        }
         let disk = machine
             .kernel
             .open_disk(image, &options)
             .map_err(|e| refused(image, access, &e))?;
         machine.disk = Some(disk);
         Ok(machine)
+    }
+
+    /// Everything written so far is in the image when this returns. Not every
+    /// file system asks for that when it is unmounted.
+    pub fn flush(&self) -> std::io::Result<()> {
+        self.disk.as_ref().map_or(Ok(()), |d| d.backend().flush())
     }
 
     /// The whole disk and its partitions, with what is on them.
