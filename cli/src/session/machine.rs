@@ -138,6 +138,7 @@ fn refused(image: &Path, access: Access, e: &tane::Error) -> Failure {
         Access::Read => "read",
         Access::Write => "write to",
     };
+    let by_host = e.to_string().contains("(os error ");
     match e.errno() {
         libc::EBUSY | libc::EAGAIN => {
             let who = locker(image).map_or(String::new(), |pid| format!(" (pid {pid})"));
@@ -145,10 +146,11 @@ fn refused(image: &Path, access: Access, e: &tane::Error) -> Failure {
                 "{name}: is in use by another program{who}: wait until it ends"
             ))
         }
-        libc::EACCES | libc::EPERM => Failure::image(format!(
+        // What the host's kernel refused; else the container's own reason.
+        libc::EACCES | libc::EPERM if by_host => Failure::image(format!(
             "{name}: permission denied: you may not {verb} this file"
         )),
-        libc::EROFS => Failure::image(format!(
+        libc::EROFS if by_host => Failure::image(format!(
             "{name}: is on a read-only file system: copy it elsewhere first"
         )),
         _ => Failure::image(format!("{name}: {e}")),
