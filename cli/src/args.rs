@@ -11,8 +11,9 @@ The file system in the image is read and written by real Linux, loaded into
 this process as a library: no root, no mount, no virtual machine.
 
 An address is IMAGE:/path. When an image holds several file systems, a selector
-says which one is meant: IMAGE@2:/path (partition number), IMAGE@label=NAME:/path
-or IMAGE@uuid=UUID:/path. Reading never changes a byte of the image.";
+says which one is meant: IMAGE@2:/path (partition number), IMAGE@label=NAME:/path,
+IMAGE@uuid=UUID:/path or IMAGE@GROUP/VOLUME:/path (LVM); IMAGE@subvol=PATH:/path, or
+,subvol=PATH behind any of them, takes a btrfs subvolume for the root. Reading never changes a byte of the image.";
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -97,6 +98,16 @@ pub struct Global {
     /// (those beside the image it always may); can be repeated
     #[arg(long, global = true, value_name = "PATH", help_heading = "Image")]
     pub trust: Vec<PathBuf>,
+    /// A further image of the same machine: another disk of its LVM group, RAID set
+    /// or btrfs; can be repeated
+    #[arg(long, global = true, value_name = "IMAGE", help_heading = "Image")]
+    pub with: Vec<PathBuf>,
+    /// A file whose first line opens LUKS volumes; - is standard input
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Image")]
+    pub passphrase_file: Option<PathBuf>,
+    /// A file whose whole content opens LUKS volumes
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Image")]
+    pub key_file: Option<PathBuf>,
     /// Print JSON: one object per line
     #[arg(long, global = true, help_heading = "Output")]
     pub json: bool,
