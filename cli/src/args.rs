@@ -135,6 +135,7 @@ pub enum Verb {
     Chmod(chmod::Args),
     Chown(chown::Args),
     Touch(touch::Args),
+    Tar(tar::Args),
     Syscall(syscall::Args),
     Dmesg(dmesg::Args),
     Kaslr(kaslr::Args),

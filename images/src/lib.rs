@@ -57,3 +57,4 @@ pub use overlay::Overlay;
 pub use power::Event;
 pub use ram::Ram;
 pub use raw::{Access, Raw};
+pub use stream::decompressed;

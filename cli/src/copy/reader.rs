@@ -32,6 +32,8 @@ pub struct Reader<'a, 'r> {
     sparse: SparseMode,
     /// A directory of the same kernel that must not be walked: the destination.
     avoid: Option<(u64, u64)>,
+    /// Whoever writes wants to know beforehand where a file has data.
+    maps: bool,
     links: HashMap<(u64, u64), LinkId>,
     noatime: i32,
     path: Vec<u8>,
@@ -72,10 +74,17 @@ impl<'a, 'r> Reader<'a, 'r> {
             report,
             sparse,
             avoid,
+            maps: false,
             links,
             noatime: libc::O_NOATIME,
             path,
         }
+    }
+
+    /// Send `Op::Map` before each file with holes.
+    pub fn with_maps(mut self) -> Self {
+        self.maps = true;
+        self
     }
 
     /// Reads one entry of a directory, and all below; the copy is called `to`.
@@ -305,6 +314,17 @@ impl<'a, 'r> Reader<'a, 'r> {
         has_holes: bool,
     ) -> Result<()> {
         let end = if stat.size == 0 { u64::MAX } else { stat.size };
+        if has_holes && self.maps {
+            let mut map = Vec::new();
+            self.each_extent(fd, end, |_, at, stop| {
+                map.extend_from_slice(&at.to_ne_bytes());
+                map.extend_from_slice(&(stop - at).to_ne_bytes());
+                Ok(())
+            })?;
+            self.out.reserve(map.len())?;
+            let map = self.out.put(&map);
+            self.out.push(Op::Map(map));
+        }
         self.out.reserve(Sender::head_size(to, xattrs))?;
         let head = self.out.head(to, *stat, xattrs, link);
         self.out.push(Op::Begin(head));
@@ -321,16 +341,25 @@ impl<'a, 'r> Reader<'a, 'r> {
 
     /// Sends the parts of a file that are not holes.
     fn extents(&mut self, fd: &Fd, end: u64) -> Result<()> {
+        self.each_extent(fd, end, |reader, at, stop| reader.pieces(fd, at, stop))
+    }
+
+    fn each_extent(
+        &mut self,
+        fd: &Fd,
+        end: u64,
+        mut each: impl FnMut(&mut Self, u64, u64) -> Result<()>,
+    ) -> Result<()> {
         let mut at = 0;
         while at < end {
             let start = match self.sys.lseek(fd, at, libc::SEEK_DATA) {
                 Ok(start) => start,
                 Err(Errno(libc::ENXIO)) => return Ok(()), // a hole up to the end
-                Err(e) if e.is_unsupported() => return self.pieces(fd, at, end),
+                Err(e) if e.is_unsupported() => return each(self, at, end),
                 Err(e) => return Err(e.into()),
             };
             let stop = self.sys.lseek(fd, start, libc::SEEK_HOLE)?.min(end);
-            self.pieces(fd, start, stop)?;
+            each(self, start, stop)?;
             at = stop.max(start + 1);
         }
         Ok(())

@@ -21,6 +21,7 @@ use crate::format::Format;
 use pieces::Pieces;
 use std::io;
 use std::sync::Arc;
+pub use unpack::decompressed;
 
 /// Open the stream in `file`; `say` is told if it has to be unpacked first.
 pub(crate) fn open(

@@ -5,7 +5,7 @@ use crate::buffers::buffer_mut;
 use crate::format::Format;
 use crate::raw::{Access, Raw};
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,18 +24,7 @@ pub(super) fn unpack(
         place.display()
     ));
     let input = BufReader::with_capacity(1 << 18, Input { file, at: 0 });
-    let mut stream: Box<dyn Read> = match format {
-        Format::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(input)),
-        Format::Xz => {
-            let memory = super::xz::MEMORY;
-            let flags = liblzma::stream::CONCATENATED;
-            let decoder = liblzma::stream::Stream::new_stream_decoder(memory, flags)?;
-            Box::new(liblzma::bufread::XzDecoder::new_stream(input, decoder))
-        }
-        Format::Zstd => Box::new(::zstd::stream::read::Decoder::with_buffer(input)?),
-        Format::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(input)),
-        other => return Err(io::Error::other(format!("{other} is no stream"))),
-    };
+    let mut stream = decoder(input, format)?;
     let to = OpenOptions::new()
         .read(true)
         .write(true)
@@ -62,6 +51,40 @@ pub(super) fn unpack(
         direct: false,
     };
     Raw::from_file(to, access).map(|raw| Arc::new(raw) as Arc<dyn Backend>)
+}
+
+fn decoder<'a>(
+    input: impl BufRead + Send + 'a,
+    format: Format,
+) -> io::Result<Box<dyn Read + Send + 'a>> {
+    Ok(match format {
+        Format::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(input)),
+        Format::Xz => {
+            let memory = super::xz::MEMORY;
+            let flags = liblzma::stream::CONCATENATED;
+            let decoder = liblzma::stream::Stream::new_stream_decoder(memory, flags)?;
+            Box::new(liblzma::bufread::XzDecoder::new_stream(input, decoder))
+        }
+        Format::Zstd => Box::new(::zstd::stream::read::Decoder::with_buffer(input)?),
+        Format::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(input)),
+        other => return Err(io::Error::other(format!("{other} is no stream"))),
+    })
+}
+
+/// What a stream holds, unpacked if its first bytes say that it is compressed by
+/// gzip, xz, zstd or bzip2; for streams that are read once, from start to end.
+pub fn decompressed<'a>(
+    mut input: impl BufRead + Send + 'a,
+) -> io::Result<Box<dyn Read + Send + 'a>> {
+    let head = input.fill_buf()?;
+    let format = match head {
+        [0x1f, 0x8b, ..] => Format::Gzip,
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Format::Xz,
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Format::Zstd,
+        [b'B', b'Z', b'h', b'1'..=b'9', b'1', b'A', b'Y', ..] => Format::Bzip2,
+        _ => return Ok(Box::new(input)),
+    };
+    decoder(input, format)
 }
 
 fn copy(from: &mut dyn Read, to: &File) -> io::Result<()> {
