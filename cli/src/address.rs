@@ -11,12 +11,21 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// What to mount of an image that holds several file systems.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    pub volume: Option<Which>,
+    /// A directory or subvolume to take for the root: btrfs's `subvol=`.
+    pub subvol: Option<String>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Selector {
+pub enum Which {
     /// The partition's number, from 1.
     Partition(u32),
     Label(String),
     Uuid(String),
+    /// A logical volume: its group and its name.
+    Logical(String, String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,15 +61,47 @@ impl ImagePath {
 
 impl Selector {
     pub fn parse(text: &str) -> Result<Selector> {
-        if let Ok(number @ 1..) = text.parse::<u32>() {
-            return Ok(Selector::Partition(number));
+        let wrong = || {
+            Failure::usage(format!(
+                "{text}: not a selector: use a partition number (from 1), label=NAME, \
+                 uuid=UUID or GROUP/VOLUME, and subvol=PATH alone or behind a comma"
+            ))
+        };
+        let (volume, subvol) = match text.strip_prefix("subvol=") {
+            Some(subvol) => (None, Some(subvol)),
+            None => match text.rsplit_once(",subvol=") {
+                Some((volume, subvol)) => (Some(volume), Some(subvol)),
+                None => (Some(text), None),
+            },
+        };
+        if subvol.is_some_and(str::is_empty) {
+            return Err(wrong());
+        }
+        let volume = volume
+            .map(|v| Which::parse(v).ok_or_else(wrong))
+            .transpose()?;
+        Ok(Selector {
+            volume,
+            subvol: subvol.map(str::to_owned),
+        })
+    }
+}
+
+impl Which {
+    fn parse(text: &str) -> Option<Which> {
+        if let Ok(number) = text.parse::<u32>() {
+            return (number > 0).then_some(Which::Partition(number));
         }
         match text.split_once('=') {
-            Some(("label", v)) if !v.is_empty() => Ok(Selector::Label(v.into())),
-            Some(("uuid", v)) if !v.is_empty() => Ok(Selector::Uuid(v.to_ascii_lowercase())),
-            _ => Err(Failure::usage(format!(
-                "{text}: not a selector: use a partition number (from 1), label=NAME or uuid=UUID"
-            ))),
+            Some(("label", v)) if !v.is_empty() => Some(Which::Label(v.into())),
+            Some(("uuid", v)) if !v.is_empty() => Some(Which::Uuid(v.to_ascii_lowercase())),
+            Some(_) => None,
+            None => match text.split_once('/') {
+                Some((group, name)) if !group.is_empty() && !name.is_empty() => {
+                    Some(Which::Logical(group.into(), name.into()))
+                }
+                _ => None,
+            },
         }
     }
 }
@@ -219,12 +260,35 @@ mod tests {
 
     #[test]
     fn selectors() {
-        let two = Some(Selector::Partition(2));
+        let of = |volume| {
+            Some(Selector {
+                volume: Some(volume),
+                subvol: None,
+            })
+        };
+        let two = of(Which::Partition(2));
         assert_eq!(
             parse("d.img@2:/etc", &["d.img"]),
             in_image("d.img", two, "/etc")
         );
-        let label = Some(Selector::Label("a@b:c".into()));
+        let lv = of(Which::Logical("vg".into(), "root".into()));
+        assert_eq!(
+            parse("d.img@vg/root:/etc", &["d.img"]),
+            in_image("d.img", lv, "/etc")
+        );
+        let mut home = of(Which::Partition(3)).unwrap();
+        home.subvol = Some("@/home".into());
+        assert_eq!(
+            parse("d.img@3,subvol=@/home:/x", &["d.img"]),
+            in_image("d.img", Some(home.clone()), "/x")
+        );
+        home.volume = None;
+        assert_eq!(
+            parse("d.img@subvol=@/home:/x", &["d.img"]),
+            in_image("d.img", Some(home), "/x")
+        );
+        assert!(Selector::parse("2,subvol=").is_err());
+        let label = of(Which::Label("a@b:c".into()));
         assert_eq!(
             parse("d.img@label=a@b:c:/x", &["d.img"]),
             in_image("d.img", label, "/x")
@@ -267,7 +331,13 @@ mod tests {
             path: b"/".to_vec(),
         };
         assert_eq!(parse("d.img", &["d.img"]).expect("image"), root(None));
-        let two = Some(Selector::Partition(2));
+        let of = |volume| {
+            Some(Selector {
+                volume: Some(volume),
+                subvol: None,
+            })
+        };
+        let two = of(Which::Partition(2));
         assert_eq!(parse("d.img@2", &["d.img"]).expect("image"), root(two));
         assert_eq!(parse("d.img", &[]).expect("image"), root(None));
     }

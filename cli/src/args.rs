@@ -11,8 +11,9 @@ The file system in the image is read and written by real Linux, loaded into
 this process as a library: no root, no mount, no virtual machine.
 
 An address is IMAGE:/path. When an image holds several file systems, a selector
-says which one is meant: IMAGE@2:/path (partition number), IMAGE@label=NAME:/path
-or IMAGE@uuid=UUID:/path. Reading never changes a byte of the image.";
+says which one is meant: IMAGE@2:/path (partition number), IMAGE@label=NAME:/path,
+IMAGE@uuid=UUID:/path or IMAGE@GROUP/VOLUME:/path (LVM); IMAGE@subvol=PATH:/path, or
+,subvol=PATH behind any of them, takes a btrfs subvolume for the root. Reading never changes a byte of the image.";
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -86,6 +87,27 @@ pub struct Global {
         help_heading = "Kernel and mount"
     )]
     pub options: Option<String>,
+    /// What the image is, if its content should not tell: raw, qcow2, vmdk, vhd,
+    /// vhdx, gzip, xz, zstd or bzip2
+    #[arg(long, global = true, value_name = "FORMAT", help_heading = "Image")]
+    pub format: Option<tane::images::Format>,
+    /// Write to FILE, a qcow2 on top of the image, which stays as it is
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Image")]
+    pub overlay: Option<PathBuf>,
+    /// A file or directory that an image may name as its backing file or extent
+    /// (those beside the image it always may); can be repeated
+    #[arg(long, global = true, value_name = "PATH", help_heading = "Image")]
+    pub trust: Vec<PathBuf>,
+    /// A further image of the same machine: another disk of its LVM group, RAID set
+    /// or btrfs; can be repeated
+    #[arg(long, global = true, value_name = "IMAGE", help_heading = "Image")]
+    pub with: Vec<PathBuf>,
+    /// A file whose first line opens LUKS volumes; - is standard input
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Image")]
+    pub passphrase_file: Option<PathBuf>,
+    /// A file whose whole content opens LUKS volumes
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Image")]
+    pub key_file: Option<PathBuf>,
     /// Print JSON: one object per line
     #[arg(long, global = true, help_heading = "Output")]
     pub json: bool,
@@ -113,6 +135,7 @@ pub enum Verb {
     Chmod(chmod::Args),
     Chown(chown::Args),
     Touch(touch::Args),
+    Tar(tar::Args),
     Syscall(syscall::Args),
     Dmesg(dmesg::Args),
     Kaslr(kaslr::Args),

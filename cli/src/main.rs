@@ -55,6 +55,7 @@ fn run(cli: Cli) -> failure::Result<u8> {
         Verb::Chmod(a) => verbs::chmod::run(a, global),
         Verb::Chown(a) => verbs::chown::run(a, global),
         Verb::Touch(a) => verbs::touch::run(a, global),
+        Verb::Tar(a) => verbs::tar::run(a, global),
         Verb::Syscall(a) => verbs::syscall::run(a, global),
         Verb::Dmesg(a) => verbs::dmesg::run(a, global),
         Verb::Kaslr(a) => verbs::kaslr::run(a, global),

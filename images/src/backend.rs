@@ -55,6 +55,12 @@ pub trait Backend: Send + Sync {
     /// The range reads as zero from now on; `may_unmap` allows to free it.
     fn write_zeroes(&self, offset: u64, len: u64, may_unmap: bool) -> io::Result<()>;
 
+    /// Make it at least `size` bytes long; what is new reads as zero. For what
+    /// stores container formats, which grow as they are written; a disk cannot.
+    fn grow(&self, _size: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Like [`Self::read`] if that takes no waiting: `Ok(false)` says it would,
     /// and that nothing useful is in `to`. Called with a virtual CPU held: it
     /// must wait for nothing, not for a lock that is held across I/O either.

@@ -167,4 +167,12 @@ impl Backend for Fault {
         state.log.push(Event::WriteZeroes { offset, len });
         Ok(())
     }
+
+    /// Logged; the plan is not asked.
+    fn grow(&self, size: u64) -> io::Result<()> {
+        let mut state = self.state();
+        self.below.grow(size)?;
+        state.log.push(Event::Grow { size });
+        Ok(())
+    }
 }

@@ -10,27 +10,51 @@
 //! ram.rs        memory, allocated on first touch
 //! callback.rs   the caller's functions
 //! overlay.rs    writes kept in memory over any other backend
+//! open.rs       an image file, opened by its content
+//!   format.rs     which container it is
+//!   qcow2.rs      QEMU's, by the imago crate
+//!   vmdk/ vhd.rs vhdx/   VMware's and Microsoft's
+//!     blocks.rs     what those three have in common
+//!     pages.rs      their tables, read when needed
+//!     concat.rs     a disk in several files
+//!   stream/       gzip, xz, zstd, bzip2: read in pieces, or unpacked
 //! fault.rs      a log of every change and errors on demand, for tests
 //! power.rs      what such a log leaves after a power cut
 //! ```
 
 mod backend;
+mod blocks;
 mod buffers;
 mod callback;
+mod concat;
 mod direct;
 mod fault;
+mod format;
+mod fuzz;
 mod lock;
+mod open;
 mod overlay;
+mod pages;
 pub mod power;
+mod qcow2;
 mod ram;
 mod raw;
+mod stream;
 mod transfer;
+mod vhd;
+mod vhdx;
+mod vmdk;
 
 pub use backend::{Backend, HostRange};
 pub use buffers::{buffer, buffer_mut, clear, gather, scatter, slice, total, Buffers};
 pub use callback::{Callback, Callbacks};
 pub use fault::{Failure, Fault, Operation};
+pub use format::{detect, Format};
+#[doc(hidden)]
+pub use fuzz::fuzz_container;
+pub use open::{open_backend, Image, ImageOptions, Layer};
 pub use overlay::Overlay;
 pub use power::Event;
 pub use ram::Ram;
 pub use raw::{Access, Raw};
+pub use stream::decompressed;

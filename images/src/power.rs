@@ -23,6 +23,10 @@ pub enum Event {
         offset: u64,
         len: u64,
     },
+    /// The medium is a file, and became this long.
+    Grow {
+        size: u64,
+    },
     /// Everything before it is durable.
     Flush,
 }
@@ -45,6 +49,7 @@ impl Event {
             Self::Write { offset, data } => disk.write(&[buffer(data)], *offset),
             Self::Discard { offset, len } => disk.discard(*offset, *len),
             Self::WriteZeroes { offset, len } => disk.write_zeroes(*offset, *len, true),
+            Self::Grow { size } => disk.grow(*size),
             Self::Flush => disk.flush(),
         }
     }
@@ -72,6 +77,8 @@ pub fn cut(
             false => survives(at, event),
         };
         match (what, event) {
+            // A file's length may be there before any of what is in it.
+            (_, Event::Grow { .. }) => event.replay(disk)?,
             (Survives::Nothing, _) => {}
             (Survives::Torn { bytes }, Event::Write { offset, data }) => {
                 let bytes = bytes.min(data.len()) / 512 * 512;

@@ -58,6 +58,10 @@ impl Backend for Ram {
         self.0.write_zeroes(offset, len, true)
     }
 
+    fn grow(&self, size: u64) -> io::Result<()> {
+        self.0.grow(size)
+    }
+
     /// Memory never makes one wait.
     fn try_read(&self, to: Buffers, offset: u64) -> io::Result<bool> {
         self.0.read(to, offset).map(|()| true)

@@ -26,7 +26,7 @@ pub struct Access {
 /// as it is open: shared for reading, exclusive for writing. A block device that
 /// the host has mounted is not opened for writing.
 ///
-/// The file never grows: a write behind its end is an error.
+/// The file grows only by [`Backend::grow`]: a write behind its end is an error.
 #[derive(Debug)]
 pub struct Raw {
     file: Arc<File>,
@@ -213,6 +213,17 @@ impl Backend for Raw {
             }
         }
         self.write_zeroes_slowly(offset, len)
+    }
+
+    fn grow(&self, size: u64) -> io::Result<()> {
+        if !self.write {
+            return Err(refuse_write());
+        }
+        if size > self.size() {
+            self.file.set_len(size)?;
+            self.size.fetch_max(size, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     fn try_read(&self, to: Buffers, offset: u64) -> io::Result<bool> {

@@ -9,15 +9,15 @@ use crate::table::Table;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tane_devices::{AttachError, Attached, Block, BlockOptions};
-use tane_images::{Access, Backend, Overlay, Raw};
+use tane_images::{Backend, Format, ImageOptions, Layer, Overlay};
 
 /// How an image becomes a disk.
 #[derive(Clone, Debug, Default)]
 pub struct DiskOptions {
     read_only: bool,
     snapshot: bool,
-    direct: bool,
     serial: String,
+    image: ImageOptions,
 }
 
 impl DiskOptions {
@@ -41,7 +41,34 @@ impl DiskOptions {
 
     /// Go past the host's page cache; O_DIRECT in open(2).
     pub fn direct(&mut self, yes: bool) -> &mut Self {
-        self.direct = yes;
+        self.image.direct(yes);
+        self
+    }
+
+    /// Take the file for this, whatever its content looks like. Give
+    /// [`Format::Raw`] for a raw disk that somebody else can write to.
+    pub fn format(&mut self, format: Format) -> &mut Self {
+        self.image.format(format);
+        self
+    }
+
+    /// A file or directory that the image may name as its backing file or
+    /// extent, beside those in its own directory.
+    pub fn trust(&mut self, place: impl Into<PathBuf>) -> &mut Self {
+        self.image.trust(place);
+        self
+    }
+
+    /// Put what is written into this qcow2 file and leave the image as it is; see
+    /// [`ImageOptions::overlay`].
+    pub fn overlay(&mut self, file: impl Into<PathBuf>) -> &mut Self {
+        self.image.overlay(file);
+        self
+    }
+
+    /// Called with a sentence for the user about what takes long or room.
+    pub fn notice(&mut self, say: impl Fn(&str) + Send + Sync + 'static) -> &mut Self {
+        self.image.notice(say);
         self
     }
 
@@ -67,29 +94,40 @@ pub(crate) struct Inner {
     kernel: Kernel,
     name: String,
     sysfs: PathBuf,
+    layers: Vec<Layer>,
     /// Last: the disk goes after everything above.
     attached: Attached,
 }
 
 impl Kernel {
-    /// Give the kernel a disk image: a file or block device of the host.
+    /// Give the kernel a disk image: a file or block device of the host. What it
+    /// is (raw, qcow2, VMDK, VHD, VHDX, a compressed stream) is told by its
+    /// content, and no file that it names is opened unless it lies beside it.
     ///
     /// Errors: what opening it says; ENOSPC no device slot is free.
     pub fn open_disk(&self, path: impl AsRef<Path>, options: &DiskOptions) -> Result<Disk> {
         let path = path.as_ref();
-        let access = Access {
-            write: !options.read_only && !options.snapshot,
-            direct: options.direct,
-        };
-        let raw = Raw::open(path, access)
+        let mut image = options.image.clone();
+        image.write(!options.read_only && !options.snapshot);
+        let image = image
+            .open(path)
             .map_err(|error| Error::from_source(errno_or_guess(&error), "open", error))?;
-        self.add_disk(Arc::new(raw), options)
+        self.add_image(image.backend, image.layers, options)
             .map_err(|error| error.with_path(path))
     }
 
     /// Give the kernel a disk with any [`Backend`]. The disk and its partitions
     /// are there when this returns.
     pub fn add_disk(&self, backend: Arc<dyn Backend>, options: &DiskOptions) -> Result<Disk> {
+        self.add_image(backend, Vec::new(), options)
+    }
+
+    fn add_image(
+        &self,
+        backend: Arc<dyn Backend>,
+        layers: Vec<Layer>,
+        options: &DiskOptions,
+    ) -> Result<Disk> {
         let Machine::Tane(machine) = self.machine() else {
             return Err(Error::new(libc::ENOTSUP, "add a disk")
                 .with_text("the host's kernel has disks of its own"));
@@ -116,6 +154,7 @@ impl Kernel {
             kernel: self.clone(),
             name,
             sysfs,
+            layers,
             attached,
         });
         self.remember_disk(&inner);
@@ -222,6 +261,11 @@ impl Disk {
     /// disk with partitions.
     pub fn probe(&self) -> Result<Option<FileSystem>> {
         self.inner.kernel.probe(self.device())
+    }
+
+    /// The files it consists of; none if it was added as a [`Backend`].
+    pub fn layers(&self) -> &[Layer] {
+        &self.inner.layers
     }
 
     /// What holds its bytes.

@@ -21,6 +21,7 @@
 //!
 //! ```text
 //! Kernel ── Disk ── Partition        boots; has disks
+//!    ├───── Volumes                  LUKS, LVM2, RAID on them
 //!    └───── Mount ─ Tree             paths, confined to the mount
 //!                    ├── Dir         entries by name: the fast way
 //!                    └── File        read, write, seek, sync; Map: as memory
@@ -62,6 +63,7 @@ mod sys;
 mod table;
 mod time;
 mod tree;
+mod volumes;
 mod xattr;
 
 pub use buffer::Buffer;
@@ -83,6 +85,7 @@ pub use read_dir::{DirEntry, Entry, ReadDir};
 pub use statfs::StatFs;
 pub use time::{SetTime, SetTimes, Timestamp};
 pub use tree::Tree;
+pub use volumes::{Volume, VolumeKind, VolumeOptions, Volumes};
 
 /// What can back a disk: the trait, and implementations of it.
 pub use tane_images as images;

@@ -38,6 +38,8 @@ pub struct Head {
 pub enum Op {
     /// Enter a directory, creating it if need be.
     Enter(Head),
+    /// Enter a directory that keeps its attributes, or gets those of a new one.
+    Pass(Span),
     /// The directory that is already there gets these attributes in the end.
     Adopt(Head),
     Leave,
@@ -45,6 +47,9 @@ pub enum Op {
     File(Head, Span),
     /// A file whose data follows as pieces, up to `End` or `Abort`.
     Begin(Head),
+    /// Before `Begin`, for those who asked: where the pieces will be, pairs of
+    /// start and length.
+    Map(Span),
     Piece(u64, Span),
     /// A piece that is in a file of the host.
     Range(u64, HostRange),
@@ -56,6 +61,8 @@ pub enum Op {
     Node(Head),
     /// A further name.
     Link(Span, LinkId),
+    /// A further name of what is at this path below the destination.
+    LinkTo(Span, Span),
 }
 
 pub struct Batch {

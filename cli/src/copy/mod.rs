@@ -12,10 +12,11 @@ mod progress;
 mod reader;
 mod report;
 mod scan;
+pub mod tar;
 mod writer;
 
 pub use owner::Owner;
-pub use plan::{plan, Destination, Place};
+pub use plan::{plan, source, Destination, Place};
 pub use progress::{Mode as ProgressMode, Progress};
 pub use report::Report;
 pub use scan::totals;
@@ -45,6 +46,8 @@ pub struct Settings {
     pub owner: Owner,
     pub sparse: SparseMode,
     pub no_clobber: bool,
+    /// A name may come several times; the last counts.
+    pub duplicates: bool,
 }
 
 /// Something to copy.

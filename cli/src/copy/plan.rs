@@ -137,7 +137,8 @@ fn is_directory(place: &Place, follow: bool) -> Result<bool> {
     Ok(stat.kind() == Kind::Directory)
 }
 
-fn source<'a>(place: &Place<'_, 'a>, to: Option<&CStr>, follow: bool) -> Result<Source<'a>> {
+/// What a source is; its copy is called `to`, else as it is.
+pub fn source<'a>(place: &Place<'_, 'a>, to: Option<&CStr>, follow: bool) -> Result<Source<'a>> {
     let contents = place.path.ends_with(b"/.") || base_name(place.path).is_none();
     let path = real_path(place, follow)?;
     let shown = place.shown();

@@ -32,6 +32,8 @@ pub struct Reader<'a, 'r> {
     sparse: SparseMode,
     /// A directory of the same kernel that must not be walked: the destination.
     avoid: Option<(u64, u64)>,
+    /// Whoever writes wants to know beforehand where a file has data.
+    maps: bool,
     links: HashMap<(u64, u64), LinkId>,
     noatime: i32,
     path: Vec<u8>,
@@ -72,10 +74,17 @@ impl<'a, 'r> Reader<'a, 'r> {
             report,
             sparse,
             avoid,
+            maps: false,
             links,
             noatime: libc::O_NOATIME,
             path,
         }
+    }
+
+    /// Send `Op::Map` before each file with holes.
+    pub fn with_maps(mut self) -> Self {
+        self.maps = true;
+        self
     }
 
     /// Reads one entry of a directory, and all below; the copy is called `to`.

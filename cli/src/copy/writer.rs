@@ -111,14 +111,13 @@ impl<'a, 'r> Writer<'a, 'r> {
             if let Err(e) = self.one(batch, op) {
                 self.report.error(&self.path, e);
                 self.fatal = e.is_fatal_for_writing();
-                if matches!(op, Op::Enter(_)) {
+                if matches!(op, Op::Enter(_) | Op::Pass(_)) {
                     self.skipping = 1;
                 }
             }
-            if !matches!(
-                op,
-                Op::Enter(_) | Op::Leave | Op::Begin(_) | Op::Piece(..) | Op::Range(..)
-            ) {
+            let inside = matches!(op, Op::Enter(_) | Op::Pass(_) | Op::Leave);
+            let content = matches!(op, Op::Begin(_) | Op::Piece(..) | Op::Range(..));
+            if !inside && !content {
                 self.path
                     .truncate(self.frames.last().map_or(length, |f| f.path_len));
             }
@@ -150,7 +149,7 @@ impl<'a, 'r> Writer<'a, 'r> {
     fn skip(&mut self, op: &Op) -> bool {
         match op {
             _ if self.skipping == 0 => return false,
-            Op::Enter(_) => self.skipping += 1,
+            Op::Enter(_) | Op::Pass(_) => self.skipping += 1,
             Op::Leave => self.skipping -= 1,
             _ => {}
         }
@@ -164,7 +163,13 @@ impl<'a, 'r> Writer<'a, 'r> {
             }
         }
         match op {
-            Op::Enter(head) => self.enter(batch, head),
+            Op::Enter(head) => {
+                let keep = self.settings.no_clobber;
+                let wanted = wanted(batch, head);
+                self.enter(batch.name(head.name), wanted, keep)
+            }
+            Op::Pass(name) => self.pass(batch.name(*name)),
+            Op::Map(_) => Ok(()),
             Op::Adopt(head) => {
                 let wanted = wanted(batch, head);
                 if let Some(frame) = self.frames.last_mut() {
@@ -206,6 +211,10 @@ impl<'a, 'r> Writer<'a, 'r> {
             Op::Symlink(head, target) => self.symlink(batch, head, *target),
             Op::Node(head) => self.node(batch, head),
             Op::Link(name, id) => self.link(batch.name(*name), *id),
+            Op::LinkTo(name, first) => {
+                let first = self.path_below(batch.bytes(*first));
+                self.link_to(batch.name(*name), &first)
+            }
         }
     }
 
@@ -226,10 +235,31 @@ impl<'a, 'r> Writer<'a, 'r> {
         });
     }
 
-    fn enter(&mut self, batch: &Batch, head: &Head) -> Result<()> {
-        let name = batch.name(head.name);
+    /// What entries made by an archive are called in `links` and `late`.
+    fn path_below(&self, path: &[u8]) -> Vec<u8> {
+        let base = self.frames.first().map_or(0, |f| f.path_len);
+        let slash = !matches!(self.path[..base].last(), None | Some(b'/'));
+        [if slash { &b"/"[..] } else { b"" }, path].concat()
+    }
+
+    /// Enters a directory that gets nothing new; times included, in the end.
+    fn pass(&mut self, name: &CStr) -> Result<()> {
+        let now = match self.sys.lstat(&self.frame()?.fd, name) {
+            Ok(stat) => stat,
+            Err(Errno(libc::ENOENT)) => {
+                let mut stat = self.sys.fstat(&self.frame()?.fd)?;
+                stat.mode = libc::S_IFDIR | 0o755;
+                stat.flags = Flags::default();
+                stat
+            }
+            Err(e) => return Err(e),
+        };
+        self.enter(name, (now, Xattrs::default()), false)
+    }
+
+    fn enter(&mut self, name: &CStr, wanted: (Stat, Xattrs), keep: bool) -> Result<()> {
         let sys = self.sys;
-        let parent_is_fresh = self.frame()?.fresh;
+        let parent_is_fresh = self.frame()?.fresh && !self.settings.duplicates;
         let mut rename = None;
         let fresh = parent_is_fresh || self.is_missing(name)?;
         if fresh && !parent_is_fresh {
@@ -244,15 +274,15 @@ impl<'a, 'r> Writer<'a, 'r> {
         let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
         let fd = sys.openat(&parent.fd, made, flags, 0)?;
         if fresh {
-            self.begin_with(&fd, head.stat.flags);
+            self.begin_with(&fd, wanted.0.flags);
         }
         let acl = if fresh {
             parent.default_acl
         } else {
             Finish::has_default_acl(&fd)
         };
-        let keep = !fresh && self.settings.no_clobber;
-        let wanted = (!keep).then(|| wanted(batch, head));
+        let keep = keep && !fresh;
+        let wanted = (!keep).then_some(wanted);
         self.push(fd, fresh, wanted, acl);
         if let Some(frame) = self.frames.last_mut() {
             frame.rename = rename;
@@ -336,7 +366,7 @@ fn name_of(op: &Op) -> Option<Span> {
         Op::Enter(h) | Op::File(h, _) | Op::Begin(h) | Op::Symlink(h, _) | Op::Node(h) => {
             Some(h.name)
         }
-        Op::Link(name, _) => Some(*name),
+        Op::Link(name, _) | Op::LinkTo(name, _) | Op::Pass(name) => Some(*name),
         _ => None,
     }
 }

@@ -1,9 +1,10 @@
 //! An image, mounted by a kernel of our own.
 
+use super::choose::choose;
 use super::machine::Machine;
 use super::place::Place;
 use super::Access;
-use crate::address::{ImagePath, Selector};
+use crate::address::ImagePath;
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::sys::Side;
@@ -35,6 +36,9 @@ fn mount(machine: Arc<Machine>, at: &ImagePath, access: Access, global: &Global)
     if let Some(fs) = &global.fs {
         options.fstype(fs);
     }
+    if let Some(subvol) = at.selector.as_ref().and_then(|s| s.subvol.as_ref()) {
+        options.option("subvol", subvol);
+    }
     options.options(global.options.as_deref().unwrap_or_default());
     let name = at.image.display();
     let mount = options.mount(&machine.kernel, &device).map_err(|e| {
@@ -53,115 +57,6 @@ fn mount(machine: Arc<Machine>, at: &ImagePath, access: Access, global: &Global)
         device,
         place: OnceLock::new(),
     })
-}
-
-/// The device inside the kernel that the address means.
-fn choose(machine: &Machine, at: &ImagePath, global: &Global) -> Result<PathBuf> {
-    let name = at.image.display();
-    let volumes = machine.volumes()?;
-    if let Some(selector) = &at.selector {
-        let found: Vec<_> = volumes
-            .iter()
-            .filter(|v| v.is_selected_by(selector))
-            .collect();
-        return match found[..] {
-            [volume] => Ok(volume.device.clone()),
-            [] => Err(Failure::image(format!(
-                "{name}: no such file system in it{}",
-                list(&volumes, at)
-            ))),
-            _ => Err(Failure::image(format!(
-                "{name}: several match{}",
-                list(&volumes, at)
-            ))),
-        };
-    }
-    let whole = volumes.iter().find(|v| v.number.is_none());
-    if let Some(whole) =
-        whole.filter(|v| v.is_mountable() || global.fs.is_some() || volumes.len() == 1)
-    {
-        if volumes.len() == 1 || whole.is_mountable() {
-            return refuse_unmountable(whole, at, global);
-        }
-    }
-    let parts: Vec<_> = volumes
-        .iter()
-        .filter(|v| v.number.is_some() && v.is_mountable())
-        .collect();
-    match parts[..] {
-        [only] => Ok(only.device.clone()),
-        [] => Err(Failure::image(format!(
-            "{name}: no file system in it{}",
-            list(&volumes, at)
-        ))),
-        _ => {
-            let text = format!(
-                "{name}: holds several file systems: choose one{}",
-                list(&volumes, at)
-            );
-            Err(Failure::image(text))
-        }
-    }
-}
-
-fn refuse_unmountable(volume: &Volume, at: &ImagePath, global: &Global) -> Result<PathBuf> {
-    match &volume.found {
-        Some(found) if !volume.is_mountable() && global.fs.is_none() => {
-            let name = at.image.display();
-            Err(Failure::image(format!(
-                "{name}: holds {}, not a file system",
-                found.fstype
-            )))
-        }
-        _ => Ok(volume.device.clone()),
-    }
-}
-
-fn list(volumes: &[Volume], at: &ImagePath) -> String {
-    let line = |v: &Volume| {
-        let number = v.number?;
-        let found = v.found.as_ref().map_or("nothing known".into(), |f| {
-            let label = f
-                .label
-                .as_ref()
-                .map_or(String::new(), |l| format!(" label={l}"));
-            format!("{}{label}", f.fstype)
-        });
-        Some(format!("\n  {}@{number}:/  {found}", at.image.display()))
-    };
-    volumes.iter().filter_map(line).collect()
-}
-
-/// A place where a file system can be: the whole disk or a partition.
-pub struct Volume {
-    pub device: PathBuf,
-    /// None: the whole disk.
-    pub number: Option<u32>,
-    pub start: u64,
-    pub size: u64,
-    /// What a GPT calls it.
-    pub name: Option<String>,
-    pub found: Option<tane::FileSystem>,
-}
-
-impl Volume {
-    pub fn is_mountable(&self) -> bool {
-        self.found.as_ref().is_some_and(|f| {
-            let containers = ["swap", "crypto_LUKS", "LVM2_member", "linux_raid_member"];
-            !containers.contains(&f.fstype.as_str())
-        })
-    }
-
-    fn is_selected_by(&self, selector: &Selector) -> bool {
-        let found = self.found.as_ref();
-        match selector {
-            Selector::Partition(n) => self.number == Some(*n),
-            Selector::Label(label) => found.is_some_and(|f| f.label.as_ref() == Some(label)),
-            Selector::Uuid(uuid) => found
-                .and_then(|f| f.uuid.as_ref())
-                .is_some_and(|u| u.eq_ignore_ascii_case(uuid)),
-        }
-    }
 }
 
 impl Opened {
@@ -188,13 +83,13 @@ impl Opened {
         if self.access == Access::Read {
             return Ok(());
         }
-        match self.mount.take().map(tane::Mount::unmount) {
-            Some(Err(e)) => Err(Failure::new(
-                SOME_FAILED,
-                format!("not everything was written: {e}"),
-            )),
-            _ => Ok(()),
+        let lost = |e: &dyn std::fmt::Display| {
+            Failure::new(SOME_FAILED, format!("not everything was written: {e}"))
+        };
+        if let Some(mount) = self.mount.take() {
+            mount.unmount().map_err(|e| lost(&e))?;
         }
+        self.machine.flush().map_err(|e| lost(&e))
     }
 }
 

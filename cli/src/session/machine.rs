@@ -1,15 +1,30 @@
 //! A kernel of our own, and the image that is its disk.
 
-use super::image::Volume;
-use super::Access;
+use super::{secrets, Access};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::OnceLock;
+use tane::{Disk, Volume, VolumeOptions, Volumes};
 
+/// A kernel and its disks.
 pub struct Machine {
+    /// Found when first asked for; before the disks, which they lie on.
+    volumes: OnceLock<Volumes>,
+    /// The image that was named, then those it comes with.
+    disks: Vec<Disk>,
+    secrets: Vec<Vec<u8>>,
     pub kernel: tane::Kernel,
-    disk: Option<tane::Disk>,
+}
+
+/// What is found in a file system by mounting it.
+pub struct Content {
+    /// Bytes used, and in all.
+    pub used: u64,
+    pub capacity: u64,
+    /// What the system that is installed there calls itself.
+    pub os: Option<String>,
 }
 
 impl Machine {
@@ -28,82 +43,130 @@ impl Machine {
         let kernel = builder
             .boot()
             .map_err(|e| Failure::image(format!("cannot start Linux: {e}")))?;
-        Ok(Machine { kernel, disk: None })
+        Ok(Machine {
+            volumes: OnceLock::new(),
+            disks: Vec::new(),
+            secrets: Vec::new(),
+            kernel,
+        })
     }
 
     /// For reading, what the kernel writes (a journal replay) stays in memory.
     pub fn with_image(image: &Path, access: Access, global: &Global) -> Result<Machine> {
         check(image)?;
+        let secrets = secrets::given(global)?;
         let mut machine = Machine::bare(global)?;
-        let mut options = tane::DiskOptions::new();
-        options.snapshot(access == Access::Read);
-        let disk = machine
-            .kernel
-            .open_disk(image, &options)
-            .map_err(|e| refused(image, access, &e))?;
-        machine.disk = Some(disk);
+        machine.secrets = secrets;
+        for image in std::iter::once(image).chain(global.with.iter().map(|p| p.as_path())) {
+            check(image)?;
+            let disk = machine.open(image, access, global)?;
+            machine.disks.push(disk);
+        }
         Ok(machine)
     }
 
-    /// The image that was named.
-    pub fn disk(&self) -> Option<&tane::Disk> {
-        self.disk.as_ref()
+    fn open(&self, image: &Path, access: Access, global: &Global) -> Result<Disk> {
+        let mut options = tane::DiskOptions::new();
+        options.snapshot(access == Access::Read);
+        if let Some(format) = global.format {
+            options.format(format);
+        }
+        if let Some(file) = &global.overlay {
+            options.overlay(file);
+        }
+        for place in &global.trust {
+            options.trust(place);
+        }
+        if !global.quiet {
+            options.notice(|text| eprintln!("tane: {text}"));
+        }
+        let disk = self.kernel.open_disk(image, &options);
+        disk.map_err(|e| refused(image, access, &e))
     }
 
-    /// The whole disk and its partitions, with what is on them.
-    pub fn volumes(&self) -> Result<Vec<Volume>> {
-        let Some(disk) = &self.disk else {
-            return Ok(Vec::new());
-        };
-        let fail = |e: tane::Error| Failure::image(e.to_string());
-        let mut volumes = vec![Volume {
-            device: disk.device(),
-            number: None,
-            start: 0,
-            size: disk.size().map_err(fail)?,
-            name: None,
-            found: disk.probe().map_err(fail)?,
-        }];
-        for part in disk.partitions().map_err(fail)? {
-            let found = self.kernel.probe(part.device()).map_err(fail)?;
-            volumes.push(Volume {
-                device: part.device(),
-                number: Some(part.number),
-                start: part.start,
-                size: part.size,
-                name: part.name,
-                found,
-            });
+    /// Everything written so far is in the image when this returns. Not every
+    /// file system asks for that when it is unmounted.
+    pub fn flush(&self) -> std::io::Result<()> {
+        self.disks.iter().try_for_each(|d| d.backend().flush())
+    }
+
+    /// The image that was named.
+    pub fn disk(&self) -> Option<&Disk> {
+        self.disks.first()
+    }
+
+    /// Everything that a file system can be on. LUKS volumes are opened by what
+    /// the command line gave, else by what is typed.
+    pub fn volumes(&self) -> Result<&Volumes> {
+        if let Some(volumes) = self.volumes.get() {
+            return Ok(volumes);
         }
-        Ok(volumes)
+        let fail = |e: tane::Error| Failure::image(e.to_string());
+        let disks: Vec<_> = self.disks.iter().collect();
+        let mut options = VolumeOptions::new();
+        for secret in &self.secrets {
+            options.secret(secret.clone());
+        }
+        let mut volumes = self.kernel.volumes(&disks, &options).map_err(fail)?;
+        if self.secrets.is_empty() && volumes.list().iter().any(|v| v.locked) {
+            while let Some(secret) = secrets::ask("the encrypted volume") {
+                drop(volumes);
+                options.secret(secret);
+                volumes = self.kernel.volumes(&disks, &options).map_err(fail)?;
+                if !volumes.list().iter().any(|v| v.locked) {
+                    break;
+                }
+            }
+        }
+        Ok(self.volumes.get_or_init(|| volumes))
     }
 }
 
 impl Machine {
     /// Mounts a volume, read-only.
     fn mount(&self, volume: &Volume) -> std::result::Result<tane::Mount, tane::Error> {
+        let device = volume.device.as_deref().unwrap_or(Path::new("/dev/null"));
         let mut options = tane::MountOptions::new();
-        options.read_only(true).mount(&self.kernel, &volume.device)
+        options.read_only(true).mount(&self.kernel, device)
     }
 
-    /// Bytes used and in all, of what can be mounted.
-    pub fn usage(&self, volume: &Volume) -> Option<(u64, u64)> {
+    /// What mounting it tells; None if it cannot be mounted.
+    pub fn content(&self, volume: &Volume) -> Option<Content> {
         if !volume.is_mountable() {
             return None;
         }
         let mount = self.mount(volume).ok()?;
         let fs = mount.statfs().ok()?;
-        Some((fs.total.saturating_sub(fs.free), fs.total))
+        Some(Content {
+            used: fs.total.saturating_sub(fs.free),
+            capacity: fs.total,
+            os: os_release(&mount),
+        })
     }
 
     /// Mounts what can be, for the log's sake.
     pub fn try_mounts(&self, image: &Path) -> Result<()> {
-        for volume in self.volumes()?.iter().filter(|v| v.is_mountable()) {
+        for volume in self.volumes()?.list().iter().filter(|v| v.is_mountable()) {
             let fail = |e| Failure::image(format!("{}: {e}", image.display()));
             self.mount(volume).map_err(fail)?;
         }
         Ok(())
     }
+}
+
+/// PRETTY_NAME of os-release(5); also in the subvolumes that distributions use.
+fn os_release(mount: &tane::Mount) -> Option<String> {
+    const LONGEST: u64 = 64 << 10;
+    let places = ["etc/os-release", "usr/lib/os-release"];
+    let roots = ["", "@/", "root/", "@rootfs/"];
+    let mut paths = roots.iter().flat_map(|r| places.map(|p| format!("{r}{p}")));
+    let text = paths.find_map(|path| {
+        let found = mount.metadata(&path).ok()?;
+        (found.is_file() && found.len() <= LONGEST).then(|| mount.read_to_string(&path).ok())?
+    })?;
+    let name = text.lines().find_map(|l| l.strip_prefix("PRETTY_NAME="))?;
+    let name = name.trim().trim_matches(['"', '\'']);
+    (!name.is_empty()).then(|| name.to_owned())
 }
 
 /// Says what is wrong before a kernel is booted for it.
@@ -125,6 +188,7 @@ fn refused(image: &Path, access: Access, e: &tane::Error) -> Failure {
         Access::Read => "read",
         Access::Write => "write to",
     };
+    let by_host = e.to_string().contains("(os error ");
     match e.errno() {
         libc::EBUSY | libc::EAGAIN => {
             let who = locker(image).map_or(String::new(), |pid| format!(" (pid {pid})"));
@@ -132,10 +196,11 @@ fn refused(image: &Path, access: Access, e: &tane::Error) -> Failure {
                 "{name}: is in use by another program{who}: wait until it ends"
             ))
         }
-        libc::EACCES | libc::EPERM => Failure::image(format!(
+        // What the host's kernel refused; else the container's own reason.
+        libc::EACCES | libc::EPERM if by_host => Failure::image(format!(
             "{name}: permission denied: you may not {verb} this file"
         )),
-        libc::EROFS => Failure::image(format!(
+        libc::EROFS if by_host => Failure::image(format!(
             "{name}: is on a read-only file system: copy it elsewhere first"
         )),
         _ => Failure::image(format!("{name}: {e}")),

@@ -1,11 +1,14 @@
 //! An image that is open: a kernel that serves it and the root of its files.
 
+mod choose;
 mod image;
 mod machine;
 mod place;
+mod secrets;
 
-pub use image::{Opened, Volume};
-pub use machine::Machine;
+pub use choose::selector;
+pub use image::Opened;
+pub use machine::{Content, Machine};
 
 use crate::address::{Address, Disk, ImagePath};
 use crate::args::Global;

@@ -206,6 +206,7 @@ fn transfer(
         owner: args.owner,
         sparse: args.sparse,
         no_clobber: args.no_clobber,
+        duplicates: false,
     };
     let write_here = matches!(to, End::Image(_));
     copy::copy(

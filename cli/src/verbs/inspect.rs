@@ -3,18 +3,25 @@
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
-use crate::session::{image_path, is_host_kernel, Access, Machine, Volume};
+use crate::session::{image_path, is_host_kernel, selector, Access, Content, Machine};
 use crate::{names, show};
 use serde_json::{json, Map, Value};
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
+use tane::{Volume, VolumeKind, Volumes};
 
-/// Show an image's partitions and file systems
+/// Show what is in an image: partitions, volumes, file systems
 #[derive(clap::Args)]
 #[command(after_help = "\
+The picture has a line for each volume, below what it lies on: its selector, its
+size, what is on it, the label, how much of the file system is used, the installed
+system, the UUID. Encrypted volumes are opened if a passphrase is given.
+
 Examples:
   tane inspect disk.img
-  tane inspect --json disk.img | jq '.volumes[] | select(.fs == \"ext4\").number'")]
+  tane inspect --passphrase-file=pw disk.qcow2
+  tane inspect --with=b.img a.img                      two disks of one machine
+  tane inspect --json disk.img | jq '.volumes[] | select(.fs == \"ext4\").selector'")]
 pub struct Args {
     /// Images
     #[arg(required = true, value_name = "IMAGE")]
@@ -32,81 +39,203 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         let at = image_path(image, global)?;
         let machine = Machine::with_image(&at.image, Access::Read, global)?;
         let volumes = machine.volumes()?;
-        let used: Vec<_> = volumes.iter().map(|v| machine.usage(v)).collect();
-        let allocated = at.image.metadata().map_or(0, |m| m.blocks() * 512);
-        let name = at.image.as_os_str().as_encoded_bytes();
-        if global.json {
-            out.json(&json_of(name, allocated, &volumes, &used))?;
-        } else {
-            text_of(name, allocated, &volumes, &used, &mut out)?;
+        let list = volumes.list();
+        let found = Found {
+            name: at.image.as_os_str().as_encoded_bytes(),
+            allocated: at.image.metadata().map_or(0, |m| m.blocks() * 512),
+            machine: &machine,
+            volumes,
+            contents: list.iter().map(|v| machine.content(v)).collect(),
+        };
+        match global.json {
+            true => out.json(&found.json())?,
+            false => found.picture(&mut out)?,
         }
     }
     out.flush()?;
     Ok(0)
 }
 
-type Usage = Option<(u64, u64)>;
+struct Found<'a> {
+    name: &'a [u8],
+    allocated: u64,
+    machine: &'a Machine,
+    volumes: &'a Volumes,
+    /// By volume.
+    contents: Vec<Option<Content>>,
+}
 
-fn json_of(name: &[u8], allocated: u64, volumes: &[Volume], used: &[Usage]) -> Value {
-    let mut object = Map::new();
-    names::put(&mut object, "image", name);
-    object.insert("size".into(), volumes.first().map_or(0, |v| v.size).into());
-    object.insert("allocated".into(), allocated.into());
-    let volume = |(v, used): (&Volume, &Usage)| {
+fn kind(volume: &Volume) -> &'static str {
+    match volume.kind {
+        VolumeKind::Disk => "disk",
+        VolumeKind::Partition(_) => "partition",
+        VolumeKind::Luks => "luks",
+        VolumeKind::Logical { .. } => "lvm",
+        VolumeKind::Raid => "raid",
+    }
+}
+
+impl Found<'_> {
+    fn list(&self) -> &[Volume] {
+        self.volumes.list()
+    }
+
+    fn layers(&self) -> Vec<(Vec<u8>, &'static str)> {
+        let layers = self.machine.disk().map(|d| d.layers()).unwrap_or_default();
+        let layer = |l: &tane::images::Layer| {
+            let name = l.path.as_os_str().as_encoded_bytes().to_vec();
+            (name, l.format.name())
+        };
+        layers.iter().map(layer).collect()
+    }
+
+    /// "gpt" or "dos", by the types of the partitions on a disk.
+    fn table(&self, disk: usize) -> Option<&'static str> {
+        let mut parts = self.list().iter().filter(|v| v.on == [disk]);
+        let kind = parts.find_map(|v| v.part_type.as_ref())?;
+        Some(if kind.starts_with("0x") { "dos" } else { "gpt" })
+    }
+
+    fn json(&self) -> Value {
+        let mut object = Map::new();
+        names::put(&mut object, "image", self.name);
+        object.insert("size".into(), self.list()[0].size.into());
+        object.insert("allocated".into(), self.allocated.into());
+        let layers = self.layers();
+        let format = layers.first().map(|(_, format)| *format);
+        object.insert("format".into(), format.into());
+        let layers = layers.iter().map(|(path, format)| {
+            let mut layer = Map::new();
+            names::put(&mut layer, "path", path);
+            layer.insert("format".into(), (*format).into());
+            Value::from(layer)
+        });
+        object.insert("layers".into(), layers.collect());
+        object.insert("table".into(), self.table(0).into());
+        let volumes = self.list().iter().enumerate().filter_map(|(id, v)| {
+            // A disk with partitions and nothing else.
+            let bare = v.kind == VolumeKind::Disk && v.found.is_none() && self.list().len() > 1;
+            (!bare).then(|| self.volume(id, v))
+        });
+        object.insert("volumes".into(), volumes.collect());
+        object.into()
+    }
+
+    fn volume(&self, id: usize, v: &Volume) -> Value {
         let found = v.found.as_ref();
-        if v.number.is_none() && found.is_none() && volumes.len() > 1 {
-            return None; // a disk with partitions and nothing else
-        }
-        Some(json!({
-            "number": v.number,
+        let content = self.contents[id].as_ref();
+        let number = match v.kind {
+            VolumeKind::Partition(n) => Some(n),
+            _ => None,
+        };
+        json!({
+            "id": id,
+            "kind": kind(v),
+            "on": v.on,
+            "selector": selector(self.volumes, v),
+            "number": number,
             "name": v.name,
-            "start": v.start,
+            "part_uuid": v.uuid,
+            "part_type": v.part_type,
+            "start": v.start.or((v.kind == VolumeKind::Disk).then_some(0)),
             "size": v.size,
             "fs": found.map(|f| &f.fstype),
             "label": found.and_then(|f| f.label.as_ref()),
             "uuid": found.and_then(|f| f.uuid.as_ref()),
-            "used": used.map(|u| u.0),
-            "capacity": used.map(|u| u.1),
-        }))
-    };
-    object.insert(
-        "volumes".into(),
-        volumes.iter().zip(used).filter_map(volume).collect(),
-    );
-    object.into()
-}
-
-fn text_of(
-    name: &[u8],
-    allocated: u64,
-    volumes: &[Volume],
-    used: &[Usage],
-    out: &mut Output,
-) -> Result<()> {
-    out.name(name)?;
-    let size = volumes.first().map_or(0, |v| v.size);
-    let (size, allocated) = (show::human(size), show::human(allocated));
-    out.line(&format!(": {size}, {allocated} of it on the host's disk"))?;
-    out.line(&format!(
-        "{:>4}  {:>7}  {:>7}  {:<12} {:<16} UUID",
-        "Part", "Size", "Used", "Type", "Label"
-    ))?;
-    for (v, used) in volumes.iter().zip(used) {
-        let found = v.found.as_ref();
-        if v.number.is_none() && found.is_none() && volumes.len() > 1 {
-            continue;
-        }
-        let text =
-            |s: Option<&String>| s.map_or("-".into(), |s| names::plain(s.as_bytes()).into_owned());
-        out.line(&format!(
-            "{:>4}  {:>7}  {:>7}  {:<12} {:<16} {}",
-            v.number.map_or("all".into(), |n| n.to_string()),
-            show::human(v.size),
-            used.map_or("-".into(), |u| show::human(u.0)),
-            text(found.map(|f| &f.fstype)),
-            text(found.and_then(|f| f.label.as_ref())),
-            text(found.and_then(|f| f.uuid.as_ref())),
-        ))?;
+            "used": content.map(|c| c.used),
+            "capacity": content.map(|c| c.capacity),
+            "os": content.and_then(|c| c.os.as_ref()),
+            "locked": v.locked,
+            "note": v.note,
+        })
     }
-    Ok(())
+
+    fn picture(&self, out: &mut Output) -> Result<()> {
+        out.name(self.name)?;
+        let layers = self.layers();
+        let formats: Vec<_> = layers.iter().map(|(_, format)| *format).collect();
+        let formats = match &formats[..] {
+            [] | ["raw"] => "raw".to_owned(),
+            several => several.join(" on "),
+        };
+        out.line(&format!(
+            "  {formats}, {}, {} of it on the host's disk",
+            show::human(self.list()[0].size),
+            show::human(self.allocated)
+        ))?;
+        for (disk, volume) in self.list().iter().enumerate() {
+            if volume.kind != VolumeKind::Disk {
+                continue;
+            }
+            if disk > 0 {
+                out.line("with")?;
+            }
+            let table = self.table(disk);
+            if volume.found.is_some() || table.is_none() {
+                out.line(&format!("  {}", self.line(disk, volume)))?;
+            }
+            if let Some(table) = table {
+                out.line(&format!("  {table} table"))?;
+            }
+            self.below(disk, "  ", out)?;
+        }
+        Ok(())
+    }
+
+    /// What lies on the volume at `index`, and on that.
+    fn below(&self, index: usize, indent: &str, out: &mut Output) -> Result<()> {
+        // What lies on several is shown below the first of them.
+        let list = self.list().iter().enumerate();
+        let on_it: Vec<_> = list.filter(|(_, v)| v.on.first() == Some(&index)).collect();
+        for (i, (at, volume)) in on_it.iter().enumerate() {
+            let last = i + 1 == on_it.len();
+            let (branch, rest) = if last {
+                ("└─ ", "   ")
+            } else {
+                ("├─ ", "│  ")
+            };
+            out.line(&format!("{indent}{branch}{}", self.line(*at, volume)))?;
+            self.below(*at, &format!("{indent}{rest}"), out)?;
+        }
+        Ok(())
+    }
+
+    fn line(&self, index: usize, v: &Volume) -> String {
+        let plain = |text: &String| names::plain(text.as_bytes()).into_owned();
+        let mut words = Vec::new();
+        words.push(match &v.kind {
+            VolumeKind::Disk => "whole disk".into(),
+            VolumeKind::Partition(n) => n.to_string(),
+            VolumeKind::Luks => "unlocked".into(),
+            VolumeKind::Logical { .. } => v.name.as_ref().map(plain).unwrap_or_default(),
+            VolumeKind::Raid => "RAID".into(),
+        });
+        words.push(show::human(v.size));
+        let found = v.found.as_ref();
+        words.push(found.map_or("nothing known".into(), |f| plain(&f.fstype)));
+        if let Some(label) = found.and_then(|f| f.label.as_ref()) {
+            words.push(format!("label={}", plain(label)));
+        }
+        if let Some(content) = &self.contents[index] {
+            words.push(format!("{} used", show::human(content.used)));
+            if let Some(os) = &content.os {
+                words.push(format!("[{}]", plain(os)));
+            }
+        }
+        if let Some(uuid) = found.and_then(|f| f.uuid.as_ref()) {
+            words.push(format!("uuid={}", plain(uuid)));
+        }
+        if v.on.len() > 1 {
+            words.push(format!("on {} volumes", v.on.len()));
+        }
+        if let Some(name) = v.name.as_ref().filter(|_| v.kind != VolumeKind::Disk) {
+            if !matches!(v.kind, VolumeKind::Logical { .. }) {
+                words.push(format!("({})", plain(name)));
+            }
+        }
+        if let Some(note) = &v.note {
+            words.push(format!("- {}", plain(note)));
+        }
+        words.join("  ")
+    }
 }

@@ -19,6 +19,7 @@ pub mod mv;
 pub mod rm;
 pub mod stat;
 pub mod syscall;
+pub mod tar;
 pub mod touch;
 
 use crate::session::Item;

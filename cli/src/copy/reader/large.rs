@@ -32,10 +32,13 @@ impl Reader<'_, '_> {
         has_holes: bool,
     ) -> Result<()> {
         let end = if stat.size == 0 { u64::MAX } else { stat.size };
+        if has_holes && self.maps {
+            self.map(fd, end)?;
+        }
         self.out.reserve(Sender::head_size(to, xattrs))?;
         let head = self.out.head(to, *stat, xattrs, link);
         self.out.push(Op::Begin(head));
-        let result = if stat.size >= BY_HOST && Flags::is_plain(fd) {
+        let result = if stat.size >= BY_HOST && !self.maps && Flags::is_plain(fd) {
             self.by_host(fd, stat.dev, end)
         } else {
             self.by_kernel(fd, 0, end, has_holes)
@@ -108,17 +111,41 @@ impl Reader<'_, '_> {
         }
     }
 
+    /// Sends where the data of a file with holes is, for who must know it first.
+    fn map(&mut self, fd: &Fd, end: u64) -> Result<()> {
+        let mut map = Vec::new();
+        self.each_part(fd, 0, end, |_, at, stop| {
+            map.extend_from_slice(&at.to_ne_bytes());
+            map.extend_from_slice(&(stop - at).to_ne_bytes());
+            Ok(())
+        })?;
+        self.out.reserve(map.len())?;
+        let map = self.out.put(&map);
+        self.out.push(Op::Map(map));
+        Ok(())
+    }
+
     /// Sends the parts of a file that are not holes.
-    fn data(&mut self, fd: &Fd, mut at: u64, end: u64) -> Result<()> {
+    fn data(&mut self, fd: &Fd, at: u64, end: u64) -> Result<()> {
+        self.each_part(fd, at, end, |reader, at, stop| reader.pieces(fd, at, stop))
+    }
+
+    fn each_part(
+        &mut self,
+        fd: &Fd,
+        mut at: u64,
+        end: u64,
+        mut each: impl FnMut(&mut Self, u64, u64) -> Result<()>,
+    ) -> Result<()> {
         while at < end {
             let start = match self.sys.lseek(fd, at, libc::SEEK_DATA) {
                 Ok(start) => start,
                 Err(Errno(libc::ENXIO)) => return Ok(()), // a hole up to the end
-                Err(e) if e.is_unsupported() => return self.pieces(fd, at, end),
+                Err(e) if e.is_unsupported() => return each(self, at, end),
                 Err(e) => return Err(e.into()),
             };
             let stop = self.sys.lseek(fd, start, libc::SEEK_HOLE)?.min(end);
-            self.pieces(fd, start, stop)?;
+            each(self, start, stop)?;
             at = stop.max(start + 1);
         }
         Ok(())

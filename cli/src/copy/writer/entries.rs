@@ -80,7 +80,11 @@ impl<'a> Writer<'a, '_> {
                 .lose(Loss::HardLink, &self.path, b"", Errno(libc::ENOENT));
             return Ok(());
         };
-        let (above, old) = self.parent_of(&first)?;
+        self.link_to(name, &first)
+    }
+
+    pub(super) fn link_to(&mut self, name: &CStr, first: &[u8]) -> Result<()> {
+        let (above, old) = self.parent_of(first)?;
         let sys = self.sys;
         let made = self.make(name, |dir, name| {
             sys.link(above.as_ref().unwrap_or(dir), &old, dir, name)

@@ -40,7 +40,7 @@ impl<'a> Writer<'a, '_> {
         }
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
         let mode = self.creation_mode(&head.stat)?;
-        let fresh = self.frame()?.fresh;
+        let fresh = self.frame()?.fresh && !self.settings.duplicates;
         loop {
             let temporary = if fresh { name.into() } else { self.temporary() };
             match self.sys.openat(&self.frame()?.fd, &temporary, flags, mode) {

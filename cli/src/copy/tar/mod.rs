@@ -1,0 +1,124 @@
+//! tar archives, as one end of a copy: POSIX pax, with what GNU tar added.
+//!
+//! ```text
+//! header.rs   blocks of 512 bytes, and numbers in them
+//! records.rs  pax records: what does not fit into a block
+//! create.rs   operations to an archive
+//! extract.rs  an archive to operations
+//! parse.rs    its entries, one by one
+//! acl.rs      ACLs as text
+//! ```
+//!
+//! Beyond POSIX: extended attributes (ACLs and capabilities are among them) as
+//! `SCHILY.xattr.NAME`, ACLs as `SCHILY.acl` too, holes as GNU tar's sparse format 1.0, and chattr flags
+//! with the project id as `TANE.flags`, which other programs pass over.
+
+mod acl;
+mod create;
+mod extract;
+mod header;
+mod parse;
+mod records;
+
+use super::batch::{Sender, BATCHES};
+use super::reader::Reader;
+use super::writer::Writer;
+use super::{Destination, Report, Settings, Source, SparseMode};
+use crate::interrupt;
+use std::ffi::CStr;
+use std::io::{self, Read, Write};
+use std::sync::mpsc::{channel, sync_channel};
+
+/// The key of chattr's flags: bits and project id, in hexadecimal and decimal.
+const FLAGS: &[u8] = b"TANE.flags";
+/// ACLs: the key, and Linux's attribute.
+const ACLS: [(&[u8], &CStr); 2] = [
+    (b"SCHILY.acl.access", c"system.posix_acl_access"),
+    (b"SCHILY.acl.default", c"system.posix_acl_default"),
+];
+const XATTR: &[u8] = b"SCHILY.xattr.";
+
+/// Writes the sources into an archive. Errors are those of the output; what
+/// cannot be read or kept is reported.
+pub fn create(
+    sources: Vec<Source>,
+    out: &mut (dyn Write + Send),
+    report: &Report,
+) -> io::Result<()> {
+    let (full, batches) = sync_channel(BATCHES);
+    let (back, empty) = channel();
+    let result = std::thread::scope(|scope| {
+        let writing = scope.spawn(move || {
+            let mut archive = create::Archive::new(out, report);
+            for batch in batches {
+                archive.perform(&batch)?;
+                let _ = back.send(batch);
+            }
+            archive.end(interrupt::requested())
+        });
+        // The image's kernel was entered by this thread.
+        if let Some(sys) = sources.first().map(|s| s.dir().sys()) {
+            let sender = Sender::new(full, empty);
+            let reader = Reader::new(sys, sender, report, SparseMode::Auto, None);
+            let mut reader = reader.with_maps();
+            for source in sources {
+                let go_on = match source {
+                    Source::Entry {
+                        dir,
+                        name,
+                        to,
+                        shown,
+                    } => reader.entry(&dir, &name, &to, &shown),
+                    Source::Contents { dir, shown } => reader.contents(dir, &shown),
+                };
+                if !go_on {
+                    break;
+                }
+            }
+            reader.finish();
+        }
+        writing
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    report.finish_progress();
+    report.summarize();
+    result
+}
+
+/// Makes what an archive holds in a directory of an image. Errors are those of
+/// the archive; what cannot be made or kept is reported.
+pub fn extract(
+    input: &mut (dyn Read + Send),
+    to: Destination,
+    settings: Settings,
+    report: &Report,
+) -> io::Result<()> {
+    let (full, batches) = sync_channel(BATCHES);
+    let (back, empty) = channel();
+    let result = std::thread::scope(|scope| {
+        let reading = scope.spawn(move || {
+            let mut extract = extract::Extract::new(Sender::new(full, empty), report);
+            let done = extract.all(input);
+            extract.end();
+            done
+        });
+        let mut writer = Writer::new(to.dir, &to.shown, report, settings);
+        for batch in batches {
+            writer.perform(&batch, interrupt::requested);
+            if writer.fatal {
+                break;
+            }
+            let _ = back.send(batch);
+        }
+        // The other thread may be waiting for one.
+        drop(back);
+        writer.end();
+        reading
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    report.finish_progress();
+    report.summarize();
+    result
+}

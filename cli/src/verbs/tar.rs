@@ -1,0 +1,223 @@
+//! tane tar: archives out of images and into them.
+
+use crate::args::Global;
+use crate::copy::{self, Owner, Place, Progress, ProgressMode, Report, Settings, SparseMode};
+use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED};
+use crate::interrupt;
+use crate::names::plain;
+use crate::output::Output;
+use crate::session::{image_path, Access, Session};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+
+/// Make a tar archive of files in an image, or unpack one into it
+#[derive(clap::Args)]
+#[command(after_help = "\
+Archives are POSIX pax, which every tar of today reads. Kept are times to the
+nanosecond, modes, owners (by number), ACLs, capabilities and other extended
+attributes (GNU tar restores them with --acls --xattrs
+--xattrs-include='*'), hard links, holes, symlinks, devices and fifos; chattr flags
+and project ids for tane alone. Sockets have no place in an archive.
+
+What is unpacked replaces files of the same name, and directories keep what else is
+in them. No entry reaches outside of DEST, by .. or by symlinks. An archive that is
+compressed by gzip, xz, zstd or bzip2 is unpacked as it comes.
+
+Examples:
+  tane tar create site.tar disk.img:/var/www
+  tane tar create - disk.img:/. | zstd >root.tar.zst
+  tane tar extract rootfs.tar.xz new.img
+  docker export app | tane tar extract - disk.img@2:/srv/app")]
+pub struct Args {
+    #[command(subcommand)]
+    pub what: What,
+}
+
+#[derive(clap::Subcommand)]
+pub enum What {
+    /// Write files of an image into an archive
+    Create {
+        /// The archive; - is standard output
+        #[arg(value_name = "ARCHIVE")]
+        archive: OsString,
+        /// Files and directories, all of one image; SOURCE/. means its contents
+        #[arg(required = true, value_name = "IMAGE:/PATH")]
+        sources: Vec<OsString>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Unpack an archive into a directory of an image
+    Extract {
+        /// The archive; - is standard input
+        #[arg(value_name = "ARCHIVE")]
+        archive: OsString,
+        /// The directory, which has to be there
+        #[arg(value_name = "IMAGE:/DEST")]
+        dest: OsString,
+        /// Whose the files are: keep, root or UID:GID
+        #[arg(long, default_value = "keep")]
+        owner: Owner,
+        /// What to do about holes
+        #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+        sparse: SparseMode,
+        /// Leave files alone that exist already
+        #[arg(short = 'n', long)]
+        no_clobber: bool,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+#[derive(clap::Args)]
+pub struct Common {
+    /// Fail (exit code 1) if anything had to be left behind
+    #[arg(long)]
+    pub strict: bool,
+    /// Show progress on standard error
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub progress: ProgressMode,
+}
+
+pub fn run(args: Args, global: &Global) -> Result<u8> {
+    interrupt::be_orderly();
+    let (report, strict) = match &args.what {
+        What::Create {
+            archive,
+            sources,
+            common,
+        } => (create(archive, sources, common, global)?, common.strict),
+        What::Extract { common, .. } => (extract(&args.what, common, global)?, common.strict),
+    };
+    let interrupted = interrupt::requested();
+    if global.json {
+        let json = report.json(interrupted);
+        match &args.what {
+            What::Create { archive, .. } if archive == "-" => eprintln!("{json}"),
+            _ => {
+                let mut out = Output::new();
+                out.json(&json)?;
+                out.flush()?;
+            }
+        }
+    }
+    Ok(match () {
+        () if interrupted => INTERRUPTED,
+        () if report.has_errors() || strict && report.has_losses() => SOME_FAILED,
+        () => 0,
+    })
+}
+
+fn archive_failure(archive: &OsStr, e: &io::Error) -> Failure {
+    let name = match archive.as_bytes() {
+        b"-" => "the archive".into(),
+        name => plain(name),
+    };
+    Failure::new(SOME_FAILED, format!("{name}: {e}"))
+}
+
+fn create(
+    archive: &OsStr,
+    sources: &[OsString],
+    common: &Common,
+    global: &Global,
+) -> Result<Report> {
+    let sources = sources
+        .iter()
+        .map(|s| image_path(s, global))
+        .collect::<Result<Vec<_>>>()?;
+    if !sources.iter().all(|s| s.same_image(&sources[0])) {
+        return Err(Failure::usage(
+            "tar create: the sources are of several images",
+        ));
+    }
+    if archive == "-" && io::stdout().is_terminal() {
+        return Err(Failure::usage(
+            "tar create: an archive is nothing for a terminal",
+        ));
+    }
+    let session = Session::open(&sources[0], Access::Read, global)?;
+    let root = session.root()?;
+    let prefixes: Vec<_> = sources.iter().map(|s| s.prefix()).collect();
+    let places = sources.iter().zip(&prefixes);
+    let planned = places
+        .into_iter()
+        .map(|(at, prefix)| {
+            let place = Place {
+                root: &root,
+                path: &at.path,
+                prefix,
+            };
+            copy::source(&place, None, false)
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let progress = Progress::new(common.progress, || copy::totals(&planned));
+    let report = Report::new(progress, global.verbose, global.quiet);
+    let fail = |e: io::Error| match e.kind() {
+        io::ErrorKind::BrokenPipe => Failure::closed_pipe(),
+        _ => archive_failure(archive, &e),
+    };
+    let out: Box<dyn Write + Send> = match archive.as_bytes() {
+        b"-" => Box::new(io::stdout()),
+        _ => Box::new(File::create(archive).map_err(fail)?),
+    };
+    let mut out = BufWriter::with_capacity(1 << 18, out);
+    copy::tar::create(planned, &mut out, &report).map_err(fail)?;
+    drop(root);
+    session.close()?;
+    Ok(report)
+}
+
+fn extract(what: &What, common: &Common, global: &Global) -> Result<Report> {
+    let What::Extract {
+        archive,
+        dest,
+        owner,
+        sparse,
+        no_clobber,
+        ..
+    } = what
+    else {
+        return Err(Failure::usage("tar: nothing to do"));
+    };
+    let at = image_path(dest, global)?;
+    let fail = |e: io::Error| archive_failure(archive, &e);
+    let input: Box<dyn Read + Send> = match archive.as_bytes() {
+        b"-" => Box::new(io::stdin()),
+        _ => Box::new(File::open(archive).map_err(fail)?),
+    };
+    let input = BufReader::with_capacity(1 << 18, input);
+    let mut input = tane::images::decompressed(input).map_err(fail)?;
+    let session = Session::open(&at, Access::Write, global)?;
+    let root = session.root()?;
+    let shown = [at.prefix(), at.path.clone()].concat();
+    let dir = root.open_dir(&at.path);
+    let dir = dir.map_err(|e| Failure::file(&shown, e))?;
+    let sync = root.open_dir(b"/").map_err(|e| Failure::file(&shown, e))?;
+    let report = Report::new(
+        Progress::new(common.progress, || (0, 0)),
+        global.verbose,
+        global.quiet,
+    );
+    let settings = Settings {
+        owner: *owner,
+        sparse: *sparse,
+        no_clobber: *no_clobber,
+        duplicates: true,
+    };
+    let to = copy::Destination {
+        dir,
+        shown,
+        avoid: None,
+    };
+    let done = copy::tar::extract(&mut input, to, settings, &report);
+    if let Err(e) = root.sys().syncfs(&sync) {
+        report.error(b"/", e);
+    }
+    drop(sync);
+    drop(root);
+    session.close()?;
+    done.map_err(fail)?;
+    Ok(report)
+}

@@ -1,0 +1,43 @@
+//! For the fuzz targets: a container of any bytes, opened, read and written.
+
+use crate::{buffer, buffer_mut, open_backend, Backend, Format, Ram};
+use std::sync::Arc;
+
+/// The first byte chooses the format, the rest is the file. Errors are expected;
+/// panics, hangs and memory without bounds are not.
+pub fn fuzz_container(data: &[u8]) {
+    let Some((choice, bytes)) = data.split_first() else {
+        return;
+    };
+    let formats = [
+        Format::Qcow2,
+        Format::Vmdk,
+        Format::Vhd,
+        Format::Vhdx,
+        Format::Xz,
+        Format::Zstd,
+        Format::Gzip,
+    ];
+    let format = formats[usize::from(*choice) % formats.len()];
+    let write = *choice >= 128 && !format.is_stream();
+    let Ok(file) = Ram::new(bytes.len() as u64) else {
+        return;
+    };
+    if file.write(&[buffer(bytes)], 0).is_err() {
+        return;
+    }
+    let Ok(disk) = open_backend(Arc::new(file), write, Some(format)) else {
+        return;
+    };
+    let size = disk.size();
+    let mut sector = [0; 4096];
+    for at in [0, size / 3 / 512 * 512, size.saturating_sub(4096)] {
+        let n = size.saturating_sub(at).min(4096) as usize;
+        let _ = disk.read(&[buffer_mut(&mut sector[..n])], at);
+        let _ = disk.try_read(&[buffer_mut(&mut sector[..n])], at);
+        if write {
+            let _ = disk.write(&[buffer(&sector[..n])], at);
+        }
+    }
+    let _ = disk.flush();
+}

@@ -1,0 +1,150 @@
+//! A stream of pieces that can be unpacked one by one.
+
+use crate::backend::{check_range, refuse_write, Backend};
+use crate::buffers::{scatter, slice, total, Buffers};
+use crate::pages::{invalid, read_exactly};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+/// Longest piece, unpacked, in bytes: a read of one byte unpacks all of it.
+pub(super) const LONGEST: u64 = 32 << 20;
+/// Unpacked bytes that are kept.
+const KEPT: usize = 64 << 20;
+/// Most pieces that are listed.
+pub(super) const MOST: usize = 1 << 22;
+
+/// Where a piece is, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub at: u64,
+    pub len: u32,
+    /// Start and length, unpacked.
+    pub start: u64,
+    pub unpacked: u32,
+    /// What else the format needs to unpack it.
+    pub extra: u64,
+}
+
+/// Add a piece at the end of the list. None: it cannot be read in pieces.
+pub(super) fn push(
+    list: &mut Vec<Piece>,
+    at: u64,
+    len: u64,
+    unpacked: u64,
+    extra: u64,
+) -> Option<()> {
+    if unpacked == 0 {
+        return Some(());
+    }
+    if unpacked > LONGEST || list.len() >= MOST {
+        return None;
+    }
+    let start = list.last().map_or(0, |p| p.start + u64::from(p.unpacked));
+    list.push(Piece {
+        at,
+        len: u32::try_from(len).ok()?,
+        start,
+        unpacked: unpacked as u32,
+        extra,
+    });
+    Some(())
+}
+
+/// Unpack a piece's bytes into exactly this much.
+type Unpack = fn(&dyn Backend, &Piece, packed: &[u8], to: &mut [u8]) -> io::Result<()>;
+
+pub(super) struct Pieces {
+    file: Arc<dyn Backend>,
+    list: Vec<Piece>,
+    unpack: Unpack,
+    /// The newest last.
+    kept: Mutex<VecDeque<(usize, Arc<[u8]>)>>,
+}
+
+impl Pieces {
+    pub fn new(file: Arc<dyn Backend>, list: Vec<Piece>, unpack: Unpack) -> Self {
+        Self {
+            file,
+            list,
+            unpack,
+            kept: Mutex::default(),
+        }
+    }
+
+    /// The piece at `index`, unpacked. Readers wait for each other: two of them
+    /// mostly want the same piece.
+    fn get(&self, index: usize) -> io::Result<Arc<[u8]>> {
+        let mut kept = self.kept.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(at) = kept.iter().position(|(i, _)| *i == index) {
+            if let Some(found) = kept.remove(at) {
+                let bytes = found.1.clone();
+                kept.push_back(found);
+                return Ok(bytes);
+            }
+        }
+        let piece = &self.list[index];
+        let mut room = KEPT.saturating_sub(piece.unpacked as usize);
+        // Room first: the newest pieces that fit stay.
+        let fits = |(_, bytes): &(usize, Arc<[u8]>)| {
+            let fits = bytes.len() <= room;
+            room = room.saturating_sub(bytes.len());
+            fits
+        };
+        let stay = kept.iter().rev().map(fits).take_while(|fits| *fits).count();
+        let old = kept.len() - stay;
+        kept.drain(..old);
+        let packed = read_exactly(&*self.file, piece.at, piece.len as usize)?;
+        let mut bytes = vec![0; piece.unpacked as usize];
+        (self.unpack)(&*self.file, piece, &packed, &mut bytes)
+            .map_err(|e| invalid(format!("is damaged at byte {}: {e}", piece.at)))?;
+        let bytes: Arc<[u8]> = bytes.into();
+        kept.push_back((index, bytes.clone()));
+        Ok(bytes)
+    }
+}
+
+impl Backend for Pieces {
+    fn size(&self) -> u64 {
+        let last = self.list.last();
+        last.map_or(0, |p| p.start + u64::from(p.unpacked))
+    }
+
+    fn read_only(&self) -> bool {
+        true
+    }
+
+    fn read(&self, to: Buffers, offset: u64) -> io::Result<()> {
+        let len = total(to);
+        check_range(self.size(), offset, len as u64)?;
+        let mut done = 0;
+        while done < len {
+            let position = offset + done as u64;
+            let after = self.list.partition_point(|p| p.start <= position);
+            let index = after.saturating_sub(1);
+            let bytes = self.get(index)?;
+            let within = (position - self.list[index].start) as usize;
+            let n = (bytes.len() - within).min(len - done);
+            // SAFETY: guest memory, see `Buffers`.
+            unsafe { scatter(&bytes[within..within + n], &slice(to, done, n)) };
+            done += n;
+        }
+        Ok(())
+    }
+
+    fn write(&self, _: Buffers, _: u64) -> io::Result<()> {
+        Err(refuse_write())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn discard(&self, _: u64, _: u64) -> io::Result<()> {
+        Err(refuse_write())
+    }
+
+    fn write_zeroes(&self, _: u64, _: u64, _: bool) -> io::Result<()> {
+        Err(refuse_write())
+    }
+}

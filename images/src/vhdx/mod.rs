@@ -1,0 +1,162 @@
+//! VHDX: the disk image of Hyper-V and WSL. From Microsoft's "MS-VHDX: Virtual
+//! Hard Disk v2 File Format".
+//!
+//! ```text
+//! header.rs  the two headers, and the regions they lead to
+//! log.rs     changes to the tables that a crash left behind
+//! ```
+//!
+//! Tables of ours change a sector at a time and after what they name is durable,
+//! so nothing of ours ever has to be logged.
+
+mod header;
+mod log;
+
+use crate::backend::Backend;
+use crate::blocks::{Blocks, Map, Place};
+use crate::overlay::Overlay;
+use crate::pages::{invalid, le32, le64, read_exactly, unsupported, Pages};
+use header::{Header, Region};
+use std::io;
+use std::sync::{Arc, Mutex};
+
+const MIB: u64 = 1 << 20;
+/// States of a block, in the low bits of its entry.
+const ZERO_STATES: std::ops::RangeInclusive<u64> = 1..=3;
+const PRESENT: u64 = 6;
+
+const FILE_PARAMETERS: [u8; 16] = guid(0xcaa16737, 0xfa36, 0x4d43, 0xb3b633f0aa44e76b);
+const DISK_SIZE: [u8; 16] = guid(0x2fa54224, 0xcd1b, 0x4876, 0xb2115dbed83bf4b8);
+const SECTOR_SIZE: [u8; 16] = guid(0x8141bf1d, 0xa96f, 0x4709, 0xba47f233a8faab5f);
+
+/// As Microsoft writes one: the first three numbers little-endian.
+const fn guid(a: u32, b: u16, c: u16, d: u64) -> [u8; 16] {
+    let (a, b, c, d) = (
+        a.to_le_bytes(),
+        b.to_le_bytes(),
+        c.to_le_bytes(),
+        d.to_be_bytes(),
+    );
+    [
+        a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], d[0], d[1], d[2], d[3], d[4], d[5], d[6],
+        d[7],
+    ]
+}
+
+/// Open a VHDX that is in `file`. What its log holds is brought into the file
+/// when it is opened for writing, and into memory else.
+pub(crate) fn open(file: Arc<dyn Backend>, write: bool) -> io::Result<Arc<dyn Backend>> {
+    let header = Header::read(&*file)?;
+    let file: Arc<dyn Backend> = match log::entries(&*file, &header)? {
+        entries if entries.is_empty() => file,
+        entries if write => {
+            log::replay(&*file, &entries)?;
+            file
+        }
+        entries => {
+            let shadow = Overlay::new(file);
+            log::replay(&shadow, &entries)?;
+            Arc::new(shadow)
+        }
+    };
+    let map = Vhdx::open(&*file, header)?;
+    Ok(Arc::new(Blocks::new(map, file, None, write)))
+}
+
+struct Vhdx {
+    size: u64,
+    block: u64,
+    /// Entries of blocks between two entries of sector bitmaps.
+    chunk: u64,
+    table: Region,
+    header: Mutex<Header>,
+}
+
+impl Vhdx {
+    fn open(file: &dyn Backend, header: Header) -> io::Result<Self> {
+        let (table, metadata) = header::regions(file)?;
+        let item = |wanted: &[u8; 16], len: usize| -> io::Result<Vec<u8>> {
+            let head = read_exactly(file, metadata.offset, 32)?;
+            if !head.starts_with(b"metadata") {
+                return Err(invalid("its metadata table is damaged"));
+            }
+            let count = u16::from_le_bytes([head[10], head[11]]).min(2047);
+            let entries = read_exactly(file, metadata.offset + 32, 32 * usize::from(count))?;
+            let entry = entries.chunks_exact(32).find(|e| e.starts_with(wanted));
+            let entry = entry.ok_or_else(|| invalid("lacks a piece of metadata"))?;
+            read_exactly(file, metadata.offset + u64::from(le32(entry, 16)), len)
+        };
+        let parameters = item(&FILE_PARAMETERS, 8)?;
+        let block = u64::from(le32(&parameters, 0));
+        if le32(&parameters, 4) & 2 != 0 {
+            return Err(unsupported(
+                "is a differencing VHDX; merge it with its parent first",
+            ));
+        }
+        if !block.is_power_of_two() || !(MIB..=256 * MIB).contains(&block) {
+            return Err(invalid(format!("has blocks of {block} bytes")));
+        }
+        let size = le64(&item(&DISK_SIZE, 8)?, 0);
+        let sector = u64::from(le32(&item(&SECTOR_SIZE, 4)?, 0));
+        if sector != 512 && sector != 4096 {
+            return Err(invalid(format!("has sectors of {sector} bytes")));
+        }
+        if size == 0 || size > 64 << 40 {
+            return Err(invalid(format!("claims to hold {size} bytes")));
+        }
+        let vhdx = Self {
+            size,
+            block,
+            chunk: (1 << 23) * sector / block,
+            table,
+            header: Mutex::new(header),
+        };
+        let last = vhdx.entry_place((size - 1) / block);
+        if last + 8 > table.offset + table.len {
+            return Err(invalid("has a table too short for its size"));
+        }
+        Ok(vhdx)
+    }
+
+    fn entry_place(&self, index: u64) -> u64 {
+        self.table.offset + 8 * (index + index / self.chunk)
+    }
+}
+
+impl Map for Vhdx {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn block(&self) -> u64 {
+        self.block
+    }
+
+    fn find(&self, pages: &Pages, offset: u64, wait: bool) -> io::Result<(Place, u64)> {
+        let (index, within) = (offset / self.block, offset % self.block);
+        let entry = u64::from_le_bytes(pages.get::<8>(self.entry_place(index), wait)?);
+        let place = match entry & 7 {
+            0 => Place::Absent,
+            state if ZERO_STATES.contains(&state) => Place::Zero,
+            PRESENT => Place::At((entry >> 20) * MIB + within),
+            state => return Err(invalid(format!("a block is in the unknown state {state}"))),
+        };
+        Ok((place, self.block - within))
+    }
+
+    fn room(&self, end: u64) -> (u64, u64) {
+        let at = end.next_multiple_of(MIB);
+        (at, at + self.block)
+    }
+
+    /// Others that know the file by its identity shall see that it changed.
+    fn begin(&self, pages: &Pages) -> io::Result<()> {
+        let mut header = self.header.lock().unwrap_or_else(|e| e.into_inner());
+        header.renew(&*pages.file)
+    }
+
+    fn record(&self, pages: &Pages, index: u64, at: u64) -> io::Result<()> {
+        let entry = ((at / MIB) << 20) | PRESENT;
+        pages.put(self.entry_place(index), &entry.to_le_bytes())
+    }
+}

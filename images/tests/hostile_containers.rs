@@ -1,0 +1,80 @@
+//! Containers with anything in them: an error or a disk, never a panic, a hang
+//! or memory without bounds.
+
+mod common;
+mod qemu;
+
+use common::read;
+use qemu::*;
+use std::io::Write;
+use tane_images::{Backend, ImageOptions};
+
+/// Everything that can be asked of a disk that may be nonsense.
+fn use_it(disk: &dyn Backend, write: bool) {
+    let size = disk.size();
+    for at in [0, size / 7, size / 2, size.saturating_sub(100_000)] {
+        let len = size.saturating_sub(at).min(100_000) as usize;
+        let _ = read(disk, at, len);
+        if write {
+            let _ = common::write(disk, at, &vec![3; len]);
+            let _ = disk.write_zeroes(at, len as u64, true);
+            let _ = disk.discard(at, len as u64);
+        }
+    }
+    let _ = disk.flush();
+}
+
+#[test]
+fn mutated_images_of_each_kind_are_errors_or_disks() {
+    let bytes = disk_with_holes(2 << 20);
+    let mut numbers = Numbers(0x7a6e);
+    let limit = libc::rlimit {
+        rlim_cur: 3 << 30,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: no memory involved; what asks for more fails, and aborts.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+    for (name, words) in [WRITABLE, READABLE].concat() {
+        let folder = Folder::new();
+        folder.write("disk", &bytes);
+        folder.run(&format!("qemu-img convert -f raw {words} disk image"));
+        let whole = std::fs::read(folder.at("image")).unwrap();
+        // Where the structures are: a fixed VHD has them at its end only.
+        let head = whole.len().min(4 << 20) as u64;
+        let mut changed = 0;
+        for turn in 0..120 {
+            let mut image = whole.clone();
+            for _ in 0..1 + numbers.next(4) {
+                let at = match numbers.next(4) {
+                    0 => numbers.next(head),
+                    1 => numbers.next(512.min(head)),
+                    2 => whole.len() as u64 - 1 - numbers.next(1024.min(head)),
+                    _ => numbers.next(1 << 12) * 512 % head + numbers.next(64),
+                };
+                let at = (at as usize).min(whole.len() - 1);
+                let value =
+                    [0, 0xff, 0x7f, 0x80, numbers.next(256) as u8][numbers.next(5) as usize];
+                let len = [1, 2, 4, 8][numbers.next(4) as usize].min(whole.len() - at);
+                image[at..at + len].fill(value);
+            }
+            if turn % 20 == 0 {
+                image.truncate(numbers.next(whole.len() as u64) as usize);
+            }
+            std::fs::File::create(folder.at("image"))
+                .and_then(|mut f| f.write_all(&image))
+                .unwrap();
+            let write = turn % 3 == 0;
+            let format = name.split('-').next().unwrap().parse().unwrap();
+            let mut options = ImageOptions::new();
+            let opened = options.format(format).write(write).open(folder.at("image"));
+            match opened {
+                Ok(image) => use_it(&*image.backend, write),
+                Err(e) => {
+                    changed += 1;
+                    assert!(e.to_string().contains("image"), "{name}: {e}");
+                }
+            }
+        }
+        println!("{name}: {changed} refused when opened");
+    }
+}
