@@ -75,7 +75,7 @@ pub struct Thread {
     pub owner: AtomicU64,
     pub inside: AtomicU32,
     pub pad: u32,
-    pub reserved: [u64; 1],
+    pub reserved: u64,
 }
 
 pub const PROT_READ: u32 = 1;

@@ -188,6 +188,7 @@ mod tests {
                 owner: Owner::Keep,
                 sparse: SparseMode::Auto,
                 no_clobber: false,
+                duplicates: false,
             };
             let root = Root::host(Sys(&HOST));
             let shown = self.0.as_os_str().as_encoded_bytes();

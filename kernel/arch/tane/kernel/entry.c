@@ -117,7 +117,7 @@ static bool tane_is_finished(long ret)
 static void tane_let_waiters_run(void)
 {
 	local_irq_enable();
-	yield();
+	sys_sched_yield();
 	local_irq_disable();
 }
 

@@ -101,7 +101,7 @@ struct tane_thread {
 	__u64 owner;		/* H  the host thread, in the host's terms */
 	__u32 inside;		/* H  1 while it is inside a CPU that it keeps */
 	__u32 pad;
-	__u64 reserved[1];
+	__u64 reserved;
 };
 
 /* Protection bits of tane_ops.map: PROT_READ, PROT_WRITE, PROT_EXEC. */
