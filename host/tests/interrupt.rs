@@ -4,9 +4,9 @@
 
 mod common;
 
-use common::{boot, boot_with, syscall};
+use common::{boot, boot_with, nap, syscall};
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 use tane_host::Kernel;
 
@@ -27,15 +27,6 @@ fn mount_dev(k: &Kernel) {
     let (kind, at) = (c"devtmpfs".as_ptr() as u64, c"/dev".as_ptr() as u64);
     syscall(k, libc::SYS_mkdir, &[at, 0o755]);
     syscall(k, libc::SYS_mount, &[kind, at, kind, 0, 0]);
-}
-
-fn nap(k: &Kernel, milliseconds: i64) {
-    let time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: milliseconds * 1_000_000,
-    };
-    let args = [&raw const time as u64, 0];
-    assert_eq!(syscall(k, libc::SYS_nanosleep, &args), 0);
 }
 
 /// While `busy` is inside for long, another thread's naps end: several during
@@ -71,37 +62,46 @@ fn naps_end_while(k: &Kernel, busy: impl Fn(&Kernel)) {
 
 /// One call, which never sleeps, of some tenths of a second: two GiB of zeros
 /// into the same 16 MiB.
+struct LongRead {
+    zero: u64,
+    /// Atomic, as the kernel writes behind the compiler's back.
+    buffer: Vec<AtomicU8>,
+}
+
+impl LongRead {
+    fn new(k: &Kernel) -> Self {
+        mount_dev(k);
+        Self {
+            zero: open(k, c"/dev/zero", libc::O_RDONLY),
+            buffer: (0..16 << 20).map(|_| AtomicU8::new(1)).collect(),
+        }
+    }
+
+    fn run(&self, k: &Kernel) {
+        let part = libc::iovec {
+            iov_base: self.buffer.as_ptr().cast_mut().cast(),
+            iov_len: self.buffer.len(),
+        };
+        let parts = [part; 127];
+        let args = [self.zero, parts.as_ptr() as u64, 127];
+        let all = (parts.len() * self.buffer.len()) as i64;
+        assert_eq!(syscall(k, libc::SYS_readv, &args), all);
+    }
+}
+
 #[test]
 fn one_long_read_of_zeros_holds_nobody_up() {
     let k = boot();
-    mount_dev(&k);
-    let zero = open(&k, c"/dev/zero", libc::O_RDONLY);
-    let mut buffer = vec![1u8; 16 << 20];
-    let part = libc::iovec {
-        iov_base: buffer.as_mut_ptr().cast(),
-        iov_len: buffer.len(),
-    };
-    let parts = [part; 127];
-    let address = parts.as_ptr() as u64;
-    let all = (parts.len() * buffer.len()) as i64;
-    naps_end_while(&k, |k| {
-        assert_eq!(syscall(k, libc::SYS_readv, &[zero, address, 127]), all);
-    });
-    assert!(buffer.iter().all(|&b| b == 0));
+    let read = LongRead::new(&k);
+    naps_end_while(&k, |k| read.run(k));
+    assert!(read.buffer.iter().all(|b| b.load(Ordering::Relaxed) == 0));
 }
 
 /// The signal that injects interrupts queues up while its thread waits to run.
 #[test]
 fn signals_that_queue_up_do_not_fill_the_kernels_stack() {
     let k = boot();
-    mount_dev(&k);
-    let zero = open(&k, c"/dev/zero", libc::O_RDONLY);
-    let mut buffer = vec![1u8; 16 << 20];
-    let part = libc::iovec {
-        iov_base: buffer.as_mut_ptr().cast(),
-        iov_len: buffer.len(),
-    };
-    let parts = [part; 127];
+    let read = LongRead::new(&k);
     // SAFETY: no arguments.
     let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
     let done = AtomicBool::new(false);
@@ -121,9 +121,7 @@ fn signals_that_queue_up_do_not_fill_the_kernels_stack() {
                 nap(&k, 1);
             }
         });
-        let all = (parts.len() * buffer.len()) as i64;
-        let args = [zero, parts.as_ptr() as u64, 127];
-        assert_eq!(syscall(&k, libc::SYS_readv, &args), all);
+        read.run(&k);
         done.store(true, Ordering::Relaxed);
     });
     assert!(k.is_alive(), "{}", k.last_words());

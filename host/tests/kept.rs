@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{boot, syscall};
+use common::{boot, nap, syscall};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tane_host::Kernel;
@@ -13,15 +13,6 @@ const MANY: u32 = 20_000;
 
 fn getppid(k: &Kernel) {
     assert_eq!(syscall(k, libc::SYS_getppid, &[]), 0);
-}
-
-fn nap(k: &Kernel, milliseconds: i64) {
-    let time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: milliseconds * 1_000_000,
-    };
-    let args = [&raw const time as u64, 0];
-    assert_eq!(syscall(k, libc::SYS_nanosleep, &args), 0);
 }
 
 fn keep(k: &Kernel) {

@@ -42,6 +42,16 @@ pub fn syscall(k: &Kernel, nr: i64, args: &[u64]) -> i64 {
     unsafe { k.syscall(nr, six) }
 }
 
+/// Sleep inside, less than a second.
+pub fn nap(k: &Kernel, milliseconds: i64) {
+    let time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: milliseconds * 1_000_000,
+    };
+    let args = [&raw const time as u64, 0];
+    assert_eq!(syscall(k, libc::SYS_nanosleep, &args), 0);
+}
+
 /// A page with an unmapped one behind it. Never freed.
 pub fn lonely_page() -> u64 {
     // SAFETY: a fresh mapping.
