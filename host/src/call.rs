@@ -126,18 +126,21 @@ impl Inner {
     #[cold]
     pub fn request(&self, caller: Caller, nr: i64, args: &[u64; 6], how: Wait) -> i64 {
         let slot = caller.slot;
+        if self.is_dead() {
+            return GONE;
+        }
+        // Before the slot is touched: a call that is under way uses what is in it.
+        // SAFETY: the slot is the caller's until it detaches.
+        let kept = unsafe { (*slot).inside.load(Ordering::Relaxed) };
+        if cpu::is_inside() || kept != 0 {
+            return -i64::from(libc::EDEADLK);
+        }
         // SAFETY: the slot is idle, so it is the caller's to write.
         let shared = unsafe {
             (*slot).nr = nr;
             (*slot).args = *args;
             &*slot
         };
-        if self.is_dead() {
-            return GONE;
-        }
-        if cpu::is_inside() || shared.inside.load(Ordering::Relaxed) != 0 {
-            return -i64::from(libc::EDEADLK);
-        }
         // Only when the kernel has taken the slot off its list may anyone serve
         // the request: a slot that is done must not be linked any more.
         shared.state.store(abi::THREAD_LINKED, Ordering::Release);
