@@ -120,12 +120,7 @@ fn print(text: &str) -> Result<ExitCode, String> {
 }
 
 fn measure(options: &Options, paths: &paths::Paths) -> Result<Report, String> {
-    let mut chosen: Vec<Promise> = promise::choose(sets::promises(), &options.only)?;
-    if options.only.is_empty() {
-        // Counting instructions can wait for ever for a thread that ended while it
-        // was stopped. Only for who asks for it, until that is mended.
-        chosen.retain(|promise| promise.set != promise::Set::Instructions);
-    }
+    let chosen: Vec<Promise> = promise::choose(sets::promises(), &options.only)?;
     interrupt::watch();
     mount::keep_private();
     let machine = machine::Machine::look(paths);
@@ -144,4 +139,15 @@ fn measure(options: &Options, paths: &paths::Paths) -> Result<Report, String> {
     }
     progress::end();
     Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_makes_sense_to_clap() {
+        Cli::command().debug_assert();
+    }
 }

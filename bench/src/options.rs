@@ -21,6 +21,7 @@ Exit codes:
   0    done; a missed target is a result, not a failure
   1    something of tane could not be measured
   2    the command line makes no sense")]
+#[group(skip)]
 pub struct Options {
     /// List what can be measured, with targets
     #[arg(long)]

@@ -233,9 +233,13 @@ impl Drop for Traced {
     fn drop(&mut self) {
         let _ = self.child.kill();
         for &tid in &self.frozen {
-            // The process ends only when its tracer knows of each thread's end.
-            // SAFETY: a thread that we trace; nobody asks for its status.
-            unsafe { libc::waitpid(tid, ptr::null_mut(), libc::__WALL) };
+            // The process ends only when its tracer knows of each thread's end. A
+            // stop may be told first: a signal that came before we interrupted it.
+            let mut status = 0;
+            // SAFETY: a thread that we trace, and room for its status.
+            while unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL) } == tid
+                && libc::WIFSTOPPED(status)
+            {}
         }
         let _ = self.child.wait();
     }
