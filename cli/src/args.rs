@@ -67,6 +67,10 @@ pub struct Global {
     #[arg(long, global = true, value_name = "SIZE", value_parser = parse_size)]
     #[arg(help_heading = "Kernel and mount")]
     pub memory: Option<u64>,
+    /// Virtual CPUs of that Linux (default: 1; the tiny image has no more)
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(help_heading = "Kernel and mount")]
+    pub cpus: Option<u32>,
     /// Words for the command line of that Linux, for example nokaslr
     #[arg(long, global = true, value_name = "WORDS")]
     #[arg(help_heading = "Kernel and mount")]

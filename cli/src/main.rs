@@ -24,6 +24,8 @@ fn main() -> ExitCode {
         verbs::bench::start(&args)
     } else {
         let cli = Cli::parse_from(verbs::find::accept_single_dashes(args.into_iter()));
+        // Both while there is one thread.
+        tane::prepare();
         interrupt::install();
         run(cli)
     };

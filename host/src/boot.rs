@@ -95,7 +95,7 @@ impl Builder {
         let cpus = self.cpus.clamp(1, abi::MAX_VCPUS as u32);
         if cpus > image.header.smp {
             return Err(BootError::Options(
-                "more virtual CPUs than this kernel image can use (the smp image uses several)",
+                "more virtual CPUs than this kernel image can use (tiny: one; the others: eight)",
             ));
         }
         if self.cmdline.len() >= abi::CMDLINE_SIZE {
@@ -119,7 +119,9 @@ impl Builder {
         // (64 bytes a page), which Linux puts at the end of RAM.
         let h = &image.header;
         memory.populate(h.text_end, h.image_end - h.text_end);
-        memory.populate(ram - ram / PAGE * 64, ram / PAGE * 64);
+        memory
+            .populate_tail(ram / PAGE * 64)
+            .map_err(BootError::Memory)?;
         // SAFETY: fresh memory of the right sizes, which lives as long as Inner.
         let (area, gate) = unsafe {
             image.load(memory.base as *mut u8)?;

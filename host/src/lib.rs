@@ -43,6 +43,7 @@ mod signals;
 mod spin;
 mod thread;
 
+pub use bias::prepare;
 pub use boot::{BootError, Builder};
 pub use image::{Image, ImageError};
 pub use kernel::{Doorbell, Interrupter, Kernel, Layout};

@@ -107,6 +107,31 @@ impl Memory {
         }
     }
 
+    /// The same for RAM's last `len` bytes, where Linux keeps its struct pages and
+    /// nothing else. They are never shown at a second place, so they need not be in
+    /// the memfd, and ordinary memory may come in huge pages: a few faults instead
+    /// of a thousand, and fewer TLB misses ever after.
+    pub fn populate_tail(&self, len: u64) -> io::Result<()> {
+        const HUGE: u64 = 2 << 20;
+        let start = (self.ram_size - len).next_multiple_of(HUGE);
+        let end = self.ram_size / HUGE * HUGE;
+        if start < end {
+            let at = (self.base + start) as *mut libc::c_void;
+            let len = (end - start) as usize;
+            let prot = libc::PROT_READ | libc::PROT_WRITE;
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+            // SAFETY: RAM of a kernel that does not run yet, all zeros as before.
+            unsafe {
+                if libc::mmap(at, len, prot, flags, -1, 0) == libc::MAP_FAILED {
+                    return Err(io::Error::last_os_error());
+                }
+                libc::madvise(at, len, libc::MADV_HUGEPAGE);
+            }
+        }
+        self.populate(self.ram_size - len, len);
+        Ok(())
+    }
+
     fn in_window(&self, va: u64, len: u64) -> bool {
         let Some(end) = va.checked_add(len) else {
             return false;

@@ -87,5 +87,7 @@ pub use time::{SetTime, SetTimes, Timestamp};
 pub use tree::Tree;
 pub use volumes::{Volume, VolumeKind, VolumeOptions, Volumes};
 
+pub use tane_host::prepare;
+
 /// What can back a disk: the trait, and implementations of it.
 pub use tane_images as images;

@@ -37,6 +37,9 @@ impl Machine {
         if let Some(memory) = global.memory {
             builder = builder.memory(memory);
         }
+        if let Some(count) = global.cpus {
+            builder = builder.cpus(count);
+        }
         if let Some(words) = &global.append {
             builder = builder.cmdline(words);
         }

@@ -4,7 +4,6 @@
  * the first time; an IPI is a pending bit, and a kick when nobody is inside.
  */
 #include <linux/cpu.h>
-#include <linux/profile.h>
 #include <linux/sched/hotplug.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/task_stack.h>
@@ -118,9 +117,4 @@ int __cpu_up(unsigned int cpu, struct task_struct *idle)
 void smp_send_stop(void)
 {
 	/* The kernel ends as a whole: nobody enters any CPU again. */
-}
-
-int setup_profiling_timer(unsigned int multiplier)
-{
-	return -EINVAL;
 }
