@@ -16,6 +16,7 @@ pub const IRQ_REQUEST: u32 = 1;
 pub const IRQ_RESCHEDULE: u32 = 2;
 pub const IRQ_CALL: u32 = 3;
 pub const IRQ_HOTPLUG: u32 = 4;
+pub const IRQ_STOP: u32 = 5;
 pub const IRQ_DEVICE0: u32 = 16;
 
 /// `struct tane_vcpu`
