@@ -64,7 +64,7 @@ fn serve(kernel: &Inner, cpu: Cpu) {
             if cpu.is_biased() && seen_by_its_owner(cpu) {
                 continue;
             }
-            if cpu.try_lock() {
+            if cpu.try_lock_online() {
                 alarm.set(PATIENCE);
                 run(kernel, cpu, tid);
                 alarm.set(Duration::ZERO);
