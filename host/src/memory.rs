@@ -196,6 +196,9 @@ unsafe fn reserve_at(va: u64, len: u64, flags: i32) -> io::Result<u64> {
 }
 
 fn reserve(len: u64, randomise: bool) -> io::Result<u64> {
+    if cfg!(tane_tsan) {
+        return reserve_anywhere(len);
+    }
     for attempt in 0..64 {
         let hint = if randomise {
             let mut bits = 0u64;
@@ -218,14 +221,11 @@ fn reserve(len: u64, randomise: bool) -> io::Result<u64> {
             Err(error) => return Err(error),
         }
     }
-    match randomise {
-        true => reserve_anywhere(len),
-        false => Err(io::Error::other("no free range of the address space")),
-    }
+    Err(io::Error::other("no free range of the address space"))
 }
 
-/// Where the host likes: a sanitizer leaves few places to a program, and they
-/// are not those that we try.
+/// Where the host likes: ThreadSanitizer leaves few places to a program, and maps
+/// something at address 0 when it is asked for another one.
 fn reserve_anywhere(len: u64) -> io::Result<u64> {
     const STEP: u64 = 2 << 20;
     // SAFETY: a fresh mapping, of which the ends go again.

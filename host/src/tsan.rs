@@ -3,6 +3,7 @@
 use std::arch::global_asm;
 
 global_asm!(
+    ".globl tane_sigreturn",
     "tane_sigreturn:",
     "mov $15, %eax",
     "syscall",

@@ -10,7 +10,7 @@ use tane::Kernel;
 use tane_test_support::{eventually, PATIENCE};
 
 const CPUS: u32 = 4;
-const ROUNDS: u64 = 25;
+const ROUNDS: u64 = 15;
 const GLOBAL_EXPEDITED: u64 = 1 << 1;
 const REGISTER_GLOBAL_EXPEDITED: u64 = 1 << 2;
 

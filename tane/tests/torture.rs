@@ -23,9 +23,10 @@ const STARTERS: [(&str, &str); 4] = [
 
 const RCU: &str = "rcutorture.onoff_interval=20 rcutorture.read_exit_delay=1 \
     rcutorture.n_barrier_cbs=2 rcutorture.fwd_progress_holdoff=10 \
-    rcutorture.shuffle_interval=1 rcutorture.stutter=1 rcutorture.object_debug=1";
+    rcutorture.shuffle_interval=1 rcutorture.stutter=1";
 const LOCK: &str = "locktorture.onoff_interval=1 locktorture.nested_locks=4";
-const SCF: &str = "scftorture.onoff_interval=20 scftorture.holdoff=0";
+// Its threads must find all CPUs there when they start.
+const SCF: &str = "scftorture.onoff_holdoff=1 scftorture.onoff_interval=20 scftorture.holdoff=0";
 
 #[derive(Clone, Copy)]
 struct Torture {
@@ -153,6 +154,10 @@ fn wrongs(log: &str) -> Vec<String> {
     let marks = ["!!!", "Writer stall state", "Dumping ftrace", "csd: "];
     let marked = |line: &&str| marks.iter().any(|mark| line.contains(mark));
     wrongs.extend(log.lines().filter(marked).map(str::to_owned));
+    // lockdep's test of itself: "Good, all 378 testcases passed!"
+    if !log.contains("testcases passed!") {
+        wrongs.push(String::from("lockdep does not find what it should"));
+    }
     if verdict(log) != Some("SUCCESS") {
         wrongs.push(format!("the verdict is {:?}", verdict(log)));
     }
@@ -216,6 +221,7 @@ fn torture_finds_what_is_broken_on_purpose() {
 #[test]
 fn the_reader_of_verdicts_knows_good_from_bad() {
     let good = "\
+[    0.4] Good, all 378 testcases passed! |
 [    1.1] rcu-torture: rtc: 000000006f9bca0c ver: 11 tfle: 0 rta: 12 onoff: 7/7:8/8 1,2:3,4 5:6 (HZ=100) barrier: 1/1:0
 [    2.1] rcu-torture: rtc: 000000006f9bca0c ver: 25 tfle: 0 rta: 12 onoff: 9/9:9/9 1,2:3,4 5:6 (HZ=100) barrier: 1/1:0
 [    2.2] rcu-torture:--- End of test: SUCCESS: nreaders=1
