@@ -91,10 +91,11 @@ impl Area {
                 index
             })
         })?;
-        // SAFETY: the slot is nobody's.
+        // SAFETY: in the area; nobody's but for its atomics, which those may still
+        // read who found the slot's last owner in a CPU's bias.
         unsafe {
             let slot = self.threads().add(index);
-            slot.write_bytes(0, 1);
+            abi::Thread::reset(slot);
             Some(slot)
         }
     }

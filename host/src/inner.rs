@@ -9,7 +9,7 @@ use crate::futex;
 use crate::kernel::Doorbell;
 use crate::log::Log;
 use crate::memory::Memory;
-use crate::{signals, thread};
+use crate::{service, signals, thread};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock, Weak};
 use std::thread::JoinHandle;
@@ -221,11 +221,12 @@ impl Inner {
 
     pub fn stop(&self, text: &str) {
         self.kernel_died(0, text);
-        // Whoever is inside comes out by itself; nobody goes in after.
+        // Nobody goes in after, not even to answer those who are inside.
         for cpu in &self.cpus {
-            while !cpu.try_lock() {
-                std::thread::sleep(std::time::Duration::from_micros(100));
-            }
+            cpu.raise(abi::IRQ_STOP);
+        }
+        for cpu in &self.cpus {
+            service::seize(*cpu);
         }
         self.bury();
         for cpu in &self.cpus {

@@ -42,6 +42,8 @@ mod service;
 mod signals;
 mod spin;
 mod thread;
+#[cfg(tane_tsan)]
+mod tsan;
 
 pub use bias::prepare;
 pub use boot::{BootError, Builder};

@@ -11,7 +11,7 @@ use crate::signals;
 use crate::thread;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often to look whether a thread that keeps the CPU takes an interrupt.
 const TRIES: u32 = 200;
@@ -64,7 +64,7 @@ fn serve(kernel: &Inner, cpu: Cpu) {
             if cpu.is_biased() && seen_by_its_owner(cpu) {
                 continue;
             }
-            if cpu.try_lock() {
+            if cpu.try_lock_online() {
                 alarm.set(PATIENCE);
                 run(kernel, cpu, tid);
                 alarm.set(Duration::ZERO);
@@ -188,15 +188,36 @@ fn sleep(cpu: Cpu, seen: u32) {
 /// signal, whose handler diverts it when it runs kernel code with interrupts on.
 /// Whether one was sent.
 fn interrupt(kernel: &Inner, cpu: Cpu) -> bool {
+    !kernel.is_dead() && inject(cpu)
+}
+
+/// The same, whether the kernel has ended or not.
+fn inject(cpu: Cpu) -> bool {
     let v = cpu.shared();
     let holder = v.holder.load(Ordering::Relaxed);
     let wanted = v.pending.load(Ordering::SeqCst) != 0
         && v.irq_enabled.load(Ordering::Relaxed) != 0
         && holder != 0
-        && cpu.is_busy()
-        && !kernel.is_dead();
+        && cpu.is_busy();
     if wanted {
         signals::inject(holder);
     }
     wanted
+}
+
+/// Lock a CPU of a kernel that ends, for good. Who is inside comes out by itself
+/// or heeds the interrupt, which tells it that nothing will come any more; it
+/// must be told before any CPU is locked, or it may wait for that one.
+pub fn seize(cpu: Cpu) {
+    let mut patience = PATIENCE;
+    let mut until = Instant::now() + patience;
+    while !cpu.try_lock() {
+        std::thread::sleep(PATIENCE / 10);
+        if Instant::now() >= until {
+            if inject(cpu) {
+                patience = (patience * 2).min(PATIENCE_MAX);
+            }
+            until = Instant::now() + patience;
+        }
+    }
 }
