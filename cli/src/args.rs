@@ -23,6 +23,7 @@ Examples:
   tane cp app disk.img@2:/opt              a directory into partition 2
   tane cat disk.img:/var/log/syslog | less
   tane inspect disk.img                    partitions and file systems
+  tane cat https://host/vm.qcow2@1:/etc/os-release
 
 Addresses:
   An argument means an image if it contains \":/\" and the text before it names an
@@ -95,7 +96,8 @@ pub struct Global {
     /// vhdx, gzip, xz, zstd or bzip2
     #[arg(long, global = true, value_name = "FORMAT", help_heading = "Image")]
     pub format: Option<tane::images::Format>,
-    /// Write to FILE, a qcow2 on top of the image, which stays as it is
+    /// Write to FILE, a qcow2 on top of the image, which stays as it is; ":memory:"
+    /// keeps what is written in memory, and forgets it at the end
     #[arg(long, global = true, value_name = "FILE", help_heading = "Image")]
     pub overlay: Option<PathBuf>,
     /// A file or directory that an image may name as its backing file or extent
@@ -112,6 +114,9 @@ pub struct Global {
     /// A file whose whole content opens LUKS volumes
     #[arg(long, global = true, value_name = "FILE", help_heading = "Image")]
     pub key_file: Option<PathBuf>,
+    /// Names and passwords that were in addresses
+    #[arg(skip)]
+    pub logins: Vec<tane::images::Login>,
     /// Print JSON: one object per line
     #[arg(long, global = true, help_heading = "Output")]
     pub json: bool,
@@ -121,6 +126,15 @@ pub struct Global {
     /// Tell what is being done
     #[arg(short, long, global = true, help_heading = "Output")]
     pub verbose: bool,
+}
+
+impl Global {
+    /// Whether what is written is to be forgotten.
+    pub fn forgets(&self) -> bool {
+        self.overlay
+            .as_deref()
+            .is_some_and(|p| p.as_os_str() == ":memory:")
+    }
 }
 
 #[derive(Subcommand)]

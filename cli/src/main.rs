@@ -5,6 +5,7 @@ mod args;
 mod copy;
 mod failure;
 mod interrupt;
+mod login;
 mod names;
 mod output;
 mod session;
@@ -23,7 +24,9 @@ fn main() -> ExitCode {
     let done = if verbs::bench::is_asked(&args) {
         verbs::bench::start(&args)
     } else {
-        let cli = Cli::parse_from(verbs::find::accept_single_dashes(args.into_iter()));
+        let (args, logins) = login::take_out(args);
+        let mut cli = Cli::parse_from(verbs::find::accept_single_dashes(args.into_iter()));
+        cli.global.logins = logins;
         // Both while there is one thread.
         tane::prepare();
         interrupt::install();

@@ -11,8 +11,9 @@ use crate::pool::Pool;
 use crate::queue::Queue;
 use crate::request::{Disk, Failure, Request, Status, ID_SIZE};
 use crate::slot::Slot;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use tane_images::Backend;
 
 pub use crate::blk_config::{CAPACITY, QUEUE_SIZE};
@@ -65,6 +66,7 @@ struct Inner {
     serial: [u8; ID_SIZE],
     counters: Counters,
     last_error: Mutex<Option<String>>,
+    first_error: OnceLock<Arc<io::Error>>,
     lines: Vec<Mutex<Line>>,
     write_cache: AtomicBool,
 }
@@ -121,6 +123,7 @@ impl Block {
             serial,
             counters: Counters::default(),
             last_error: Mutex::default(),
+            first_error: OnceLock::new(),
             lines: (0..options.queues).map(|_| Mutex::default()).collect(),
             options,
             write_cache: AtomicBool::new(true),
@@ -142,6 +145,12 @@ impl Block {
     pub fn last_error(&self) -> Option<String> {
         let last = self.inner.last_error.lock();
         last.unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    /// The first error of the backend, with its reason. The driver knows it as an
+    /// I/O error: the protocol has no words for more.
+    pub fn first_error(&self) -> Option<Arc<io::Error>> {
+        self.inner.first_error.get().cloned()
     }
 
     /// The capacity as the configuration has it: in sectors, the last one whole.
@@ -336,6 +345,7 @@ impl Inner {
                 count(&self.counters.errors);
                 if let Some(error) = error {
                     self.note(&error);
+                    self.first_error.get_or_init(|| Arc::new(error));
                 }
                 status
             }

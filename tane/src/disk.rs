@@ -6,10 +6,11 @@ use crate::machine::Machine;
 use crate::partition::{number, number_or_0, Partition, SECTOR};
 use crate::probe::{self, FileSystem};
 use crate::table::Table;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tane_devices::{AttachError, Attached, Block, BlockOptions};
-use tane_images::{Backend, Format, ImageOptions, Layer, Overlay};
+use tane_images::{Backend, Format, ImageOptions, Layer, Login, Overlay};
 
 /// How an image becomes a disk.
 #[derive(Clone, Debug, Default)]
@@ -66,6 +67,12 @@ impl DiskOptions {
         self
     }
 
+    /// The name and password for images on that server.
+    pub fn login(&mut self, login: Login) -> &mut Self {
+        self.image.login(login);
+        self
+    }
+
     /// Called with a sentence for the user about what takes long or room.
     pub fn notice(&mut self, say: impl Fn(&str) + Send + Sync + 'static) -> &mut Self {
         self.image.notice(say);
@@ -100,8 +107,8 @@ pub(crate) struct Inner {
 }
 
 impl Kernel {
-    /// Give the kernel a disk image: a file or block device of the host. What it
-    /// is (raw, qcow2, VMDK, VHD, VHDX, a compressed stream) is told by its
+    /// Give the kernel a disk image: a file or block device of the host, or one on
+    /// a web server (`https://…`), which can only be read. What it is (raw, qcow2, VMDK, VHD, VHDX, a compressed stream) is told by its
     /// content, and no file that it names is opened unless it lies beside it.
     ///
     /// Errors: what opening it says; ENOSPC no device slot is free.
@@ -271,6 +278,12 @@ impl Disk {
     /// What holds its bytes.
     pub fn backend(&self) -> &Arc<dyn Backend> {
         self.inner.attached.block().backend()
+    }
+
+    /// The first error of what holds its bytes: why the kernel, which learns of an
+    /// I/O error and nothing else, says EIO. Host's disk full, a server gone, …
+    pub fn first_error(&self) -> Option<Arc<io::Error>> {
+        self.inner.attached.block().first_error()
     }
 
     /// The backend's size has changed: tell the kernel.

@@ -26,7 +26,8 @@ pub struct Opened {
 
 pub fn open_image(at: &ImagePath, access: Access, global: &Global) -> Result<Opened> {
     let machine = Arc::new(Machine::with_image(&at.image, access, global)?);
-    mount(machine, at, access, global)
+    let opened = mount(machine.clone(), at, access, global);
+    opened.map_err(|failure| machine.explain(failure))
 }
 
 fn mount(machine: Arc<Machine>, at: &ImagePath, access: Access, global: &Global) -> Result<Opened> {
@@ -80,16 +81,23 @@ impl Opened {
                 "the image's Linux has died: {words}"
             )));
         }
+        // Whatever failed for it has been told as an I/O error.
+        let causes = |machine: &Machine| {
+            let causes = machine.causes();
+            causes.iter().for_each(|cause| eprintln!("tane: {cause}"));
+        };
         if self.access == Access::Read {
+            causes(&self.machine);
             return Ok(());
         }
         let lost = |e: &dyn std::fmt::Display| {
             Failure::new(SOME_FAILED, format!("not everything was written: {e}"))
         };
-        if let Some(mount) = self.mount.take() {
-            mount.unmount().map_err(|e| lost(&e))?;
-        }
-        self.machine.flush().map_err(|e| lost(&e))
+        let unmounted = self.mount.take().map_or(Ok(()), tane::Mount::unmount);
+        let flushed = self.machine.flush();
+        causes(&self.machine);
+        unmounted.map_err(|e| lost(&e))?;
+        flushed.map_err(|e| lost(&e))
     }
 }
 

@@ -1,6 +1,7 @@
 //! A kernel of our own, and the image that is its disk.
 
 use super::{secrets, Access};
+use crate::address::is_remote;
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use std::os::unix::fs::MetadataExt;
@@ -14,6 +15,8 @@ pub struct Machine {
     volumes: OnceLock<Volumes>,
     /// The image that was named, then those it comes with.
     disks: Vec<Disk>,
+    /// What they are called.
+    names: Vec<String>,
     secrets: Vec<Vec<u8>>,
     pub kernel: tane::Kernel,
 }
@@ -49,6 +52,7 @@ impl Machine {
         Ok(Machine {
             volumes: OnceLock::new(),
             disks: Vec::new(),
+            names: Vec::new(),
             secrets: Vec::new(),
             kernel,
         })
@@ -64,18 +68,22 @@ impl Machine {
             check(image)?;
             let disk = machine.open(image, access, global)?;
             machine.disks.push(disk);
+            machine.names.push(image.display().to_string());
         }
         Ok(machine)
     }
 
     fn open(&self, image: &Path, access: Access, global: &Global) -> Result<Disk> {
         let mut options = tane::DiskOptions::new();
-        options.snapshot(access == Access::Read);
+        options.snapshot(access == Access::Read || global.forgets());
         if let Some(format) = global.format {
             options.format(format);
         }
-        if let Some(file) = &global.overlay {
+        if let Some(file) = global.overlay.as_ref().filter(|_| !global.forgets()) {
             options.overlay(file);
+        }
+        for login in &global.logins {
+            options.login(login.clone());
         }
         for place in &global.trust {
             options.trust(place);
@@ -98,13 +106,29 @@ impl Machine {
         self.disks.first()
     }
 
+    /// Why Linux could not read or write a disk, which it knows as an I/O error
+    /// only: a sentence for each disk that had such.
+    pub fn causes(&self) -> Vec<String> {
+        let disks = self.names.iter().zip(&self.disks);
+        let failed = disks.filter_map(|(name, disk)| Some((name, disk.first_error()?)));
+        failed.map(|(name, error)| cause(name, &error)).collect()
+    }
+
+    /// The failure, or what caused it.
+    pub fn explain(&self, failure: Failure) -> Failure {
+        match self.causes().first() {
+            Some(cause) => Failure::new(failure.code, cause),
+            None => failure,
+        }
+    }
+
     /// Everything that a file system can be on. LUKS volumes are opened by what
     /// the command line gave, else by what is typed.
     pub fn volumes(&self) -> Result<&Volumes> {
         if let Some(volumes) = self.volumes.get() {
             return Ok(volumes);
         }
-        let fail = |e: tane::Error| Failure::image(e.to_string());
+        let fail = |e: tane::Error| self.explain(Failure::image(e.to_string()));
         let disks: Vec<_> = self.disks.iter().collect();
         let mut options = VolumeOptions::new();
         for secret in &self.secrets {
@@ -172,10 +196,28 @@ fn os_release(mount: &tane::Mount) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
+fn cause(name: &str, error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let own = format!("{name}: ");
+    if text.starts_with(&own) {
+        return text;
+    }
+    let what = match error.kind() {
+        std::io::ErrorKind::StorageFull => "the host's disk is full",
+        std::io::ErrorKind::QuotaExceeded => "your quota on the host's disk is used up",
+        std::io::ErrorKind::FileTooLarge => "the host allows no file that large (ulimit -f)",
+        _ => "the host could not read or write it",
+    };
+    format!("{own}{what}: {text}")
+}
+
 /// Says what is wrong before a kernel is booted for it.
 fn check(image: &Path) -> Result<()> {
     let name = image.display();
     let fail = |text: &str| Err(Failure::image(format!("{name}: {text}")));
+    if is_remote(image) {
+        return Ok(());
+    }
     match image.metadata() {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => fail("no such file"),
         Err(e) => Err(Failure::image(format!("{name}: {e}"))),
@@ -206,7 +248,12 @@ fn refused(image: &Path, access: Access, e: &tane::Error) -> Failure {
         libc::EROFS if by_host => Failure::image(format!(
             "{name}: is on a read-only file system: copy it elsewhere first"
         )),
-        _ => Failure::image(format!("{name}: {e}")),
+        _ => {
+            let text = e.to_string();
+            let text = text.strip_prefix("open: ").unwrap_or(&text);
+            let own = format!("{name}: ");
+            Failure::image(format!("{own}{}", text.strip_prefix(&own).unwrap_or(text)))
+        }
     }
 }
 

@@ -42,7 +42,10 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         let list = volumes.list();
         let found = Found {
             name: at.image.as_os_str().as_encoded_bytes(),
-            allocated: at.image.metadata().map_or(0, |m| m.blocks() * 512),
+            allocated: match at.is_remote() {
+                true => None,
+                false => Some(at.image.metadata().map_or(0, |m| m.blocks() * 512)),
+            },
             machine: &machine,
             volumes,
             contents: list.iter().map(|v| machine.content(v)).collect(),
@@ -58,7 +61,8 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
 
 struct Found<'a> {
     name: &'a [u8],
-    allocated: u64,
+    /// None: it is on a server.
+    allocated: Option<u64>,
     machine: &'a Machine,
     volumes: &'a Volumes,
     /// By volume.
@@ -159,9 +163,12 @@ impl Found<'_> {
             several => several.join(" on "),
         };
         out.line(&format!(
-            "  {formats}, {}, {} of it on the host's disk",
+            "  {formats}, {}, {}",
             show::human(self.list()[0].size),
-            show::human(self.allocated)
+            match self.allocated {
+                Some(bytes) => format!("{} of it on the host's disk", show::human(bytes)),
+                None => "on a server".into(),
+            }
         ))?;
         for (disk, volume) in self.list().iter().enumerate() {
             if volume.kind != VolumeKind::Disk {

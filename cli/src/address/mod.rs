@@ -4,11 +4,20 @@
 //! an existing file that is not a directory, with or without `@SELECTOR`. What
 //! exists under its full name is always that file, so `a:b`, `./a:b` and even
 //! `dir:/file` below a directory called `dir:` are what they look like.
+//!
+//! `https://HOST/IMAGE:/path` is in an image on a server; see `url.rs`.
 
 use crate::failure::{Failure, Result};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+
+mod url;
+
+/// Whether this is no file of the host, but an image on a server.
+pub fn is_remote(image: &Path) -> bool {
+    url::is_one(image.as_os_str().as_bytes())
+}
 
 /// What to mount of an image that holds several file systems.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,6 +60,11 @@ impl ImagePath {
     pub fn same_file(&self, other: &ImagePath) -> bool {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.into());
         self.image == other.image || real(&self.image) == real(&other.image)
+    }
+
+    /// Whether the image is on a server, and no file of the host.
+    pub fn is_remote(&self) -> bool {
+        is_remote(&self.image)
     }
 
     /// `disk.img:`, to print before paths inside.
@@ -138,6 +152,15 @@ impl Address {
         if files.exists(Path::new(argument)) {
             return host();
         }
+        if url::is_one(text) {
+            return match url::split(text) {
+                (_, None) => Err(Failure::usage(format!(
+                    "{}: not inside an image: write IMAGE:/path",
+                    argument.to_string_lossy()
+                ))),
+                (left, Some(path)) => Ok(Address::Image(url::image(left, path))),
+            };
+        }
         let colons = (1..text.len().saturating_sub(1)).filter(|&i| &text[i..i + 2] == b":/");
         for colon in colons.clone() {
             if let Some(found) = image(&text[..colon], &text[colon + 1..], files)? {
@@ -160,6 +183,10 @@ impl Address {
 
     /// For verbs that only know images: `IMAGE` alone means `IMAGE:/`.
     pub fn parse_image(argument: &OsStr, files: &dyn Files) -> Result<ImagePath> {
+        if url::is_one(argument.as_bytes()) && !files.exists(Path::new(argument)) {
+            let (left, path) = url::split(argument.as_bytes());
+            return Ok(url::image(left, path.unwrap_or(b"/")));
+        }
         if !argument.as_bytes().windows(2).any(|w| w == b":/")
             || files.is_image(Path::new(argument))
         {
