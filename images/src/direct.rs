@@ -40,9 +40,9 @@ impl Direct {
     }
 
     fn suits(&self, buffers: Buffers, offset: u64) -> bool {
-        offset % self.offset == 0
+        offset.is_multiple_of(self.offset)
             && buffers.iter().all(|b| {
-                b.iov_base as usize % self.memory == 0 && b.iov_len as u64 % self.offset == 0
+                (b.iov_base as usize).is_multiple_of(self.memory) && (b.iov_len as u64).is_multiple_of(self.offset)
             })
     }
 
