@@ -114,6 +114,16 @@ pub struct Global {
     /// A file whose whole content opens LUKS volumes
     #[arg(long, global = true, value_name = "FILE", help_heading = "Image")]
     pub key_file: Option<PathBuf>,
+    /// The sectors of the disk that the image is of, if they are not 512 bytes: a
+    /// partition table counts in them
+    #[arg(long, global = true, value_name = "BYTES", help_heading = "Image")]
+    #[arg(value_parser = parse_sector_size)]
+    pub sector_size: Option<u32>,
+    /// Have dm-verity check what this root hash (hexadecimal) is of; the hashes are on
+    /// another volume, or on the same one with ,offset=BYTES
+    #[arg(long, global = true, value_name = "HASH", help_heading = "Image")]
+    #[arg(value_parser = parse_verity)]
+    pub verity: Option<Verity>,
     /// Names and passwords that were in addresses
     #[arg(skip)]
     pub logins: Vec<tane::images::Login>,
@@ -162,6 +172,33 @@ pub enum Verb {
     Generate(generate::Args),
 }
 
+/// A root hash of dm-verity, and where its tree is behind the data, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verity {
+    pub root: Vec<u8>,
+    pub offset: Option<u64>,
+}
+
+fn parse_verity(text: &str) -> Result<Verity, String> {
+    let (hash, offset) = match text.split_once(",offset=") {
+        Some((hash, offset)) => (hash, Some(parse_size(offset)?)),
+        None => (text, None),
+    };
+    let pair = |i: usize| u8::from_str_radix(hash.get(i..i + 2)?, 16).ok();
+    let root: Option<Vec<u8>> = (0..hash.len()).step_by(2).map(pair).collect();
+    match root.filter(|root| !root.is_empty()) {
+        Some(root) => Ok(Verity { root, offset }),
+        None => Err("not a root hash: write the digits that veritysetup format printed".into()),
+    }
+}
+
+fn parse_sector_size(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(size @ (512 | 1024 | 2048 | 4096)) => Ok(size),
+        _ => Err("disks have sectors of 512, 1024, 2048 or 4096 bytes".into()),
+    }
+}
+
 /// A number of bytes with an optional K, M, G or T (powers of 1024).
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let upper = text.to_ascii_uppercase();
@@ -193,6 +230,16 @@ mod tests {
         assert_eq!(parse_size("1G"), Ok(1 << 30));
         assert!(parse_size("much").is_err());
         assert!(parse_size("99999999999T").is_err());
+    }
+
+    #[test]
+    fn a_root_hash_is_pairs_of_digits() {
+        let root = vec![0x0a, 0xff];
+        let (text, at) = ("0aFF,offset=4K", Some(4096));
+        assert_eq!(parse_verity(text), Ok(Verity { root, offset: at }));
+        for wrong in ["", "0a0", "xy", "0a,offset=", "é"] {
+            assert!(parse_verity(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -30,6 +30,9 @@ fn main() -> ExitCode {
         // Both while there is one thread.
         tane::prepare();
         interrupt::install();
+        // A file that is too large shall be an error, with its name.
+        // SAFETY: no handler, no memory.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
         run(cli)
     };
     match done {

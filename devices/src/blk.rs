@@ -33,6 +33,9 @@ pub struct BlockOptions {
     /// /sys/block/*/serial.
     pub serial: String,
     pub read_only: bool,
+    /// The smallest unit of a transfer and of partition tables, in bytes: a power
+    /// of two from 512 to 4096. None: what the backend says.
+    pub sector_size: Option<u32>,
     /// From 1 to 8.
     pub queues: u16,
     /// Most host threads that wait for storage at a time.
@@ -46,6 +49,7 @@ impl Default for BlockOptions {
         Self {
             serial: String::new(),
             read_only: false,
+            sector_size: None,
             queues: 1,
             threads: 4,
             inline: true,
@@ -170,7 +174,7 @@ impl Device for Block {
 
     fn config(&self) -> Vec<u8> {
         let backend = &*self.inner.backend;
-        blk_config::config(backend, self.inner.options.queues).to_vec()
+        blk_config::config(backend, &self.inner.options).to_vec()
     }
 
     fn queue_sizes(&self) -> Vec<u16> {

@@ -10,13 +10,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tane_devices::{AttachError, Attached, Block, BlockOptions};
-use tane_images::{Backend, Format, ImageOptions, Layer, Login, Overlay};
+use tane_images::{Backend, Format, ImageOptions, Layer, Login, Overlay, Ram};
 
 /// How an image becomes a disk.
 #[derive(Clone, Debug, Default)]
 pub struct DiskOptions {
     read_only: bool,
     snapshot: bool,
+    sector_size: Option<u32>,
     serial: String,
     image: ImageOptions,
 }
@@ -79,6 +80,13 @@ impl DiskOptions {
         self
     }
 
+    /// The disk's sectors, in bytes: 512, 1024, 2048 or 4096. Partition tables count
+    /// in them, and an image does not say what they were.
+    pub fn sector_size(&mut self, bytes: u32) -> &mut Self {
+        self.sector_size = Some(bytes);
+        self
+    }
+
     /// A serial number of up to 20 bytes, shown in /sys/block/*/serial.
     pub fn serial(&mut self, serial: impl Into<String>) -> &mut Self {
         self.serial = serial.into();
@@ -129,6 +137,17 @@ impl Kernel {
         self.add_image(backend, Vec::new(), options)
     }
 
+    /// Give the kernel a disk of memory: `size` bytes, all zero. It takes memory
+    /// when it is written first, gives it back when it is discarded or the disk is
+    /// removed, and may be larger than memory: what has no room is an I/O error
+    /// for the kernel, of which [`Disk::first_error`] has the reason. For a limit
+    /// of its own, add a [`Ram::limited`].
+    pub fn add_ram_disk(&self, size: u64) -> Result<Disk> {
+        let ram = Ram::new(size);
+        let ram = ram.map_err(|e| Error::from_source(errno_or_guess(&e), "make a RAM disk", e))?;
+        self.add_disk(Arc::new(ram), &DiskOptions::new())
+    }
+
     fn add_image(
         &self,
         backend: Arc<dyn Backend>,
@@ -146,6 +165,7 @@ impl Kernel {
         let block = BlockOptions {
             serial: options.serial.clone(),
             read_only: options.read_only && !options.snapshot,
+            sector_size: options.sector_size,
             ..Default::default()
         };
         let attached = Attached::new(machine, Block::new(backend, block)).map_err(|error| {

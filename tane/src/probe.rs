@@ -18,7 +18,8 @@ const HEAD: usize = 68 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSystem {
     /// The name Linux has for it when mounting. For what cannot be mounted,
-    /// blkid's: "swap", "crypto_LUKS", "LVM2_member", "linux_raid_member".
+    /// blkid's: "swap", "crypto_LUKS", "LVM2_member", "linux_raid_member",
+    /// "DM_verity_hash".
     pub fstype: String,
     /// Its name, if it has one. Bytes that are not UTF-8 are replaced.
     pub label: Option<String>,
@@ -94,6 +95,12 @@ static KINDS: &[Kind] = &[
         &[(4096, b"\xfc\x4e\x2b\xa9")],
         Label::Bytes(4128, 32),
         Uuid::Full(4112),
+    ),
+    kind(
+        "DM_verity_hash",
+        &[(0, b"verity\0\0\x01\0\0\0")],
+        Label::None,
+        Uuid::Full(16),
     ),
     kind(
         "xfs",

@@ -43,6 +43,8 @@ pub struct ImagePath {
     pub selector: Option<Selector>,
     /// Absolute, within the image.
     pub path: Vec<u8>,
+    /// The file of another image that the image is; else it is one of the host.
+    pub within: Option<Box<ImagePath>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,6 +180,7 @@ impl Address {
             image: path_buf(&text[..colon]),
             selector: None,
             path: text[colon + 1..].to_vec(),
+            within: None,
         }))
     }
 
@@ -195,6 +198,7 @@ impl Address {
                 image: argument.into(),
                 selector: None,
                 path: b"/".to_vec(),
+                within: None,
             }));
         }
         match Address::parse(argument, files)? {
@@ -215,6 +219,7 @@ fn image(left: &[u8], path: &[u8], files: &dyn Files) -> Result<Option<ImagePath
             image: path_buf(left),
             selector: None,
             path,
+            within: None,
         }));
     }
     for at in (1..left.len()).filter(|&i| left[i] == b'@') {
@@ -224,6 +229,7 @@ fn image(left: &[u8], path: &[u8], files: &dyn Files) -> Result<Option<ImagePath
                 image: path_buf(&left[..at]),
                 selector: Some(selector),
                 path,
+                within: None,
             }));
         }
     }
@@ -262,6 +268,7 @@ mod tests {
             image: name.into(),
             selector,
             path: path.into(),
+            within: None,
         })
     }
 
@@ -356,6 +363,7 @@ mod tests {
             image: "d.img".into(),
             selector,
             path: b"/".to_vec(),
+            within: None,
         };
         assert_eq!(parse("d.img", &["d.img"]).expect("image"), root(None));
         let of = |volume| {

@@ -43,13 +43,14 @@ pub fn image(left: &[u8], path: &[u8]) -> ImagePath {
         image: path_buf(&left[..end]),
         selector,
         path: path.to_vec(),
+        within: None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::{Address, Disk, Which};
-    use super::*;
+
     use std::ffi::OsStr;
     use std::path::Path;
 

@@ -25,7 +25,7 @@ pub struct Opened {
 }
 
 pub fn open_image(at: &ImagePath, access: Access, global: &Global) -> Result<Opened> {
-    let machine = Arc::new(Machine::with_image(&at.image, access, global)?);
+    let machine = Arc::new(Machine::with_image(at, access, global)?);
     let opened = mount(machine.clone(), at, access, global);
     opened.map_err(|failure| machine.explain(failure))
 }
@@ -97,7 +97,18 @@ impl Opened {
         let flushed = self.machine.flush();
         causes(&self.machine);
         unmounted.map_err(|e| lost(&e))?;
-        flushed.map_err(|e| lost(&e))
+        flushed.map_err(|e| lost(&e))?;
+        // An image inside another: its file is closed before that is unmounted.
+        let Opened { machine, place, .. } = self;
+        drop(place);
+        match Arc::try_unwrap(machine).ok().and_then(Machine::into_outer) {
+            Some(outer) => outer.close(),
+            None => Ok(()),
+        }
+    }
+
+    pub fn mount(&self) -> Option<&tane::Mount> {
+        self.mount.as_ref()
     }
 }
 

@@ -1,8 +1,8 @@
 //! A kernel of our own, and the image that is its disk.
 
-use super::{secrets, Access};
-use crate::address::is_remote;
-use crate::args::Global;
+use super::{nested, secrets, Access, Opened};
+use crate::address::{is_remote, ImagePath};
+use crate::args::{Global, Verity};
 use crate::failure::{Failure, Result};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -18,7 +18,10 @@ pub struct Machine {
     /// What they are called.
     names: Vec<String>,
     secrets: Vec<Vec<u8>>,
+    verity: Option<Verity>,
     pub kernel: tane::Kernel,
+    /// Last: the disk is one of its files.
+    outer: Option<Box<Opened>>,
 }
 
 /// What is found in a file system by mounting it.
@@ -54,23 +57,57 @@ impl Machine {
             disks: Vec::new(),
             names: Vec::new(),
             secrets: Vec::new(),
+            verity: global.verity.clone(),
             kernel,
+            outer: None,
         })
     }
 
     /// For reading, what the kernel writes (a journal replay) stays in memory.
-    pub fn with_image(image: &Path, access: Access, global: &Global) -> Result<Machine> {
-        check(image)?;
+    pub fn with_image(at: &ImagePath, access: Access, global: &Global) -> Result<Machine> {
+        if at.within.is_none() {
+            check(&at.image)?;
+        }
         let secrets = secrets::given(global)?;
         let mut machine = Machine::bare(global)?;
         machine.secrets = secrets;
-        for image in std::iter::once(image).chain(global.with.iter().map(|p| p.as_path())) {
+        let disk = match &at.within {
+            Some(outer) => machine.open_inner(outer, &at.image, access, global)?,
+            None => machine.open(&at.image, access, global)?,
+        };
+        machine.disks.push(disk);
+        machine.names.push(at.image.display().to_string());
+        for image in &global.with {
             check(image)?;
             let disk = machine.open(image, access, global)?;
             machine.disks.push(disk);
             machine.names.push(image.display().to_string());
         }
         Ok(machine)
+    }
+
+    /// A disk that is a file of another image.
+    fn open_inner(
+        &mut self,
+        outer: &ImagePath,
+        name: &Path,
+        access: Access,
+        global: &Global,
+    ) -> Result<Disk> {
+        let (opened, backend) = nested::open(outer, access, global)?;
+        self.outer = Some(Box::new(opened));
+        let mut options = tane::DiskOptions::new();
+        options.snapshot(access == Access::Read || global.forgets());
+        if let Some(bytes) = global.sector_size {
+            options.sector_size(bytes);
+        }
+        let disk = self.kernel.add_disk(backend, &options);
+        disk.map_err(|e| refused(name, access, &e))
+    }
+
+    /// The image that this one's disk is a file of.
+    pub fn into_outer(self) -> Option<Opened> {
+        self.outer.map(|outer| *outer)
     }
 
     fn open(&self, image: &Path, access: Access, global: &Global) -> Result<Disk> {
@@ -81,6 +118,9 @@ impl Machine {
         }
         if let Some(file) = global.overlay.as_ref().filter(|_| !global.forgets()) {
             options.overlay(file);
+        }
+        if let Some(bytes) = global.sector_size {
+            options.sector_size(bytes);
         }
         for login in &global.logins {
             options.login(login.clone());
@@ -133,6 +173,9 @@ impl Machine {
         let mut options = VolumeOptions::new();
         for secret in &self.secrets {
             options.secret(secret.clone());
+        }
+        if let Some(verity) = &self.verity {
+            options.verity(verity.root.clone(), verity.offset);
         }
         let mut volumes = self.kernel.volumes(&disks, &options).map_err(fail)?;
         if self.secrets.is_empty() && volumes.list().iter().any(|v| v.locked) {
@@ -233,7 +276,9 @@ fn refused(image: &Path, access: Access, e: &tane::Error) -> Failure {
         Access::Read => "read",
         Access::Write => "write to",
     };
-    let by_host = e.to_string().contains("(os error ");
+    let text = e.to_string();
+    // Of this file, and not of its overlay or what it names.
+    let by_host = text.contains("(os error ") && text.contains(&name.to_string());
     match e.errno() {
         libc::EBUSY | libc::EAGAIN => {
             let who = locker(image).map_or(String::new(), |pid| format!(" (pid {pid})"));
@@ -249,7 +294,6 @@ fn refused(image: &Path, access: Access, e: &tane::Error) -> Failure {
             "{name}: is on a read-only file system: copy it elsewhere first"
         )),
         _ => {
-            let text = e.to_string();
             let text = text.strip_prefix("open: ").unwrap_or(&text);
             let own = format!("{name}: ");
             Failure::image(format!("{own}{}", text.strip_prefix(&own).unwrap_or(text)))

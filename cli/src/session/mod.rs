@@ -3,10 +3,12 @@
 mod choose;
 mod image;
 mod machine;
+mod nested;
 mod place;
 mod secrets;
 
 pub use choose::selector;
+use image::open_image;
 pub use image::Opened;
 pub use machine::{Content, Machine};
 
@@ -52,12 +54,31 @@ fn disk(global: &Global) -> Disk {
 
 /// An argument of a verb that works inside an image.
 pub fn image_path(argument: &OsStr, global: &Global) -> Result<ImagePath> {
-    Address::parse_image(argument, &disk(global))
+    nested(Address::parse_image(argument, &disk(global))?, global)
+}
+
+/// An argument that only makes sense as a whole image, be it inside another.
+pub fn whole_image(argument: &OsStr, global: &Global) -> Result<ImagePath> {
+    let at = image_path(argument, global)?;
+    match at.path == b"/" {
+        true => Ok(at),
+        false => Ok(nested::inside(&at, &at.path, None, b"/")),
+    }
+}
+
+fn nested(at: ImagePath, global: &Global) -> Result<ImagePath> {
+    match is_host_kernel(global) {
+        true => Ok(at),
+        false => nested::resolve(at, global),
+    }
 }
 
 /// An argument that may also be a path on the host.
 pub fn address(argument: &OsStr, global: &Global) -> Result<Address> {
-    Address::parse(argument, &disk(global))
+    match Address::parse(argument, &disk(global))? {
+        Address::Image(at) => nested(at, global).map(Address::Image),
+        host => Ok(host),
+    }
 }
 
 impl Session {
@@ -70,7 +91,7 @@ impl Session {
                 path: at.image.clone().into(),
             });
         }
-        image::open_image(at, access, global).map(Session::Image)
+        open_image(at, access, global).map(Session::Image)
     }
 
     /// The same image's other file system: one kernel holds both.

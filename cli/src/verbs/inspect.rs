@@ -3,7 +3,7 @@
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
-use crate::session::{image_path, is_host_kernel, selector, Access, Content, Machine};
+use crate::session::{is_host_kernel, selector, whole_image, Access, Content, Machine};
 use crate::{names, show};
 use serde_json::{json, Map, Value};
 use std::ffi::OsString;
@@ -36,16 +36,17 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     }
     let mut out = Output::new();
     for image in &args.images {
-        let at = image_path(image, global)?;
-        let machine = Machine::with_image(&at.image, Access::Read, global)?;
+        let at = whole_image(image, global)?;
+        let machine = Machine::with_image(&at, Access::Read, global)?;
         let volumes = machine.volumes()?;
         let list = volumes.list();
         let found = Found {
             name: at.image.as_os_str().as_encoded_bytes(),
-            allocated: match at.is_remote() {
+            allocated: match at.is_remote() || at.within.is_some() {
                 true => None,
                 false => Some(at.image.metadata().map_or(0, |m| m.blocks() * 512)),
             },
+            is_inner: at.within.is_some(),
             machine: &machine,
             volumes,
             contents: list.iter().map(|v| machine.content(v)).collect(),
@@ -61,8 +62,9 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
 
 struct Found<'a> {
     name: &'a [u8],
-    /// None: it is on a server.
+    /// None: it is on a server, or in another image.
     allocated: Option<u64>,
+    is_inner: bool,
     machine: &'a Machine,
     volumes: &'a Volumes,
     /// By volume.
@@ -76,6 +78,7 @@ fn kind(volume: &Volume) -> &'static str {
         VolumeKind::Luks => "luks",
         VolumeKind::Logical { .. } => "lvm",
         VolumeKind::Raid => "raid",
+        VolumeKind::Verity => "verity",
     }
 }
 
@@ -167,6 +170,7 @@ impl Found<'_> {
             show::human(self.list()[0].size),
             match self.allocated {
                 Some(bytes) => format!("{} of it on the host's disk", show::human(bytes)),
+                None if self.is_inner => "in another image".into(),
                 None => "on a server".into(),
             }
         ))?;
@@ -216,6 +220,7 @@ impl Found<'_> {
             VolumeKind::Luks => "unlocked".into(),
             VolumeKind::Logical { .. } => v.name.as_ref().map(plain).unwrap_or_default(),
             VolumeKind::Raid => "RAID".into(),
+            VolumeKind::Verity => "verified".into(),
         });
         words.push(show::human(v.size));
         let found = v.found.as_ref();
