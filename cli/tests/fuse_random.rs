@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-const STEPS: u32 = 4000;
+const STEPS: u32 = 2000;
 const SEEDS: [u64; 2] = [1, 20261121];
 
 /// xorshift64*: it need not be good.
