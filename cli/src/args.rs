@@ -164,6 +164,8 @@ pub enum Verb {
     Chown(chown::Args),
     Touch(touch::Args),
     Tar(tar::Args),
+    Mount(mount::Args),
+    Umount(umount::Args),
     Syscall(syscall::Args),
     Dmesg(dmesg::Args),
     Kaslr(kaslr::Args),

@@ -3,6 +3,7 @@
 
 use crate::failure::INTERRUPTED;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Signals this close together are one.
@@ -20,6 +21,16 @@ pub fn requested() -> bool {
 /// and whoever writes it stops at the next file.
 pub fn be_orderly() {
     ORDERLY.store(true, Relaxed);
+}
+
+type Handler = Box<dyn Fn(u32) + Send + Sync>;
+static HANDLER: OnceLock<Handler> = OnceLock::new();
+
+/// From now on an interrupt is this function's affair, which is told how many
+/// there have been since.
+#[cfg(feature = "fuse")]
+pub fn take_over(handler: impl Fn(u32) + Send + Sync + 'static) {
+    let _ = HANDLER.set(Box::new(handler));
 }
 
 /// Must run before any other thread exists.
@@ -56,6 +67,10 @@ pub fn install() {
                 continue;
             }
             count += 1;
+            if let Some(handler) = HANDLER.get() {
+                handler(count);
+                continue;
+            }
             let orderly = ORDERLY.load(Relaxed);
             STOP.store(true, Relaxed);
             if !orderly || count == 3 {

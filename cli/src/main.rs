@@ -4,6 +4,8 @@ mod address;
 mod args;
 mod copy;
 mod failure;
+#[cfg(feature = "fuse")]
+mod fuse;
 mod interrupt;
 mod login;
 mod names;
@@ -64,6 +66,8 @@ fn run(cli: Cli) -> failure::Result<u8> {
         Verb::Chown(a) => verbs::chown::run(a, global),
         Verb::Touch(a) => verbs::touch::run(a, global),
         Verb::Tar(a) => verbs::tar::run(a, global),
+        Verb::Mount(a) => verbs::mount::run(a, global),
+        Verb::Umount(a) => verbs::umount::run(a),
         Verb::Syscall(a) => verbs::syscall::run(a, global),
         Verb::Dmesg(a) => verbs::dmesg::run(a, global),
         Verb::Kaslr(a) => verbs::kaslr::run(a, global),

@@ -74,6 +74,16 @@ impl Opened {
         path.as_os_str().as_bytes()
     }
 
+    #[cfg(feature = "fuse")]
+    pub fn fstype(&self) -> Option<&str> {
+        self.mount.as_ref().map(|m| m.fstype())
+    }
+
+    #[cfg(feature = "fuse")]
+    pub fn last_words(&self) -> String {
+        self.kernel.last_words()
+    }
+
     pub fn close(mut self) -> Result<()> {
         if !self.kernel.is_alive() {
             let words = self.kernel.last_words();

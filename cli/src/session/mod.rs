@@ -122,6 +122,24 @@ impl Session {
             .map_err(|e| Failure::image(format!("{}: {e}", plain(path))))
     }
 
+    /// The file system's type, of an image.
+    #[cfg(feature = "fuse")]
+    pub fn fstype(&self) -> Option<&str> {
+        match self {
+            Session::Image(opened) => opened.fstype(),
+            Session::Directory { .. } => None,
+        }
+    }
+
+    /// Why the image's Linux has died, if it has.
+    #[cfg(feature = "fuse")]
+    pub fn last_words(&self) -> String {
+        match self {
+            Session::Image(opened) => opened.last_words(),
+            Session::Directory { .. } => String::new(),
+        }
+    }
+
     /// Unmounts. After a write this is when late errors show.
     pub fn close(self) -> Result<()> {
         match self {

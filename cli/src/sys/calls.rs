@@ -50,6 +50,9 @@ macro_rules! call {
     }};
 }
 
+#[cfg(feature = "fuse")]
+pub(super) use {args, call};
+
 impl<'a> Sys<'a> {
     pub fn openat_raw(self, dir: i32, path: &CStr, flags: i32, mode: u32) -> Result<Fd<'a>> {
         let flags = flags | libc::O_CLOEXEC;

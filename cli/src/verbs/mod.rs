@@ -15,12 +15,14 @@ pub mod kaslr;
 pub mod ln;
 pub mod ls;
 pub mod mkdir;
+pub mod mount;
 pub mod mv;
 pub mod rm;
 pub mod stat;
 pub mod syscall;
 pub mod tar;
 pub mod touch;
+pub mod umount;
 
 use crate::session::Item;
 use crate::sys::{Errno, Fd, Root};

@@ -2,6 +2,8 @@
 //! its manifest, images made by other people's tools.
 #![allow(dead_code)] // every test program uses a part of it
 
+pub mod fuse;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -68,6 +70,13 @@ impl Scratch {
     pub fn host(&self) -> Command {
         let mut command = self.tane();
         command.arg("--kernel=host");
+        command
+    }
+
+    /// Somebody else's program, working here.
+    pub fn tool(&self, name: &str) -> Command {
+        let mut command = sbin(name);
+        command.current_dir(&self.0).stdin(Stdio::null());
         command
     }
 
