@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         let cli = Cli::parse_from(verbs::find::accept_single_dashes(args.into_iter()));
         // Both while there is one thread.
         tane::prepare();
-        interrupt::install();
+        interrupt::install(&cli.global);
         run(cli)
     };
     match done {

@@ -1,10 +1,10 @@
 //! A kernel of our own, and the image that is its disk.
 
-use super::{secrets, Access};
+use super::{jail, secrets, Access};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tane::{Disk, Volume, VolumeOptions, Volumes};
 
@@ -30,10 +30,11 @@ pub struct Content {
 impl Machine {
     /// A kernel without a disk.
     pub fn bare(global: &Global) -> Result<Machine> {
-        let mut builder = tane::Kernel::builder();
-        if let Some(path) = &global.kernel {
-            builder = builder.image(path);
-        }
+        Machine::booted(&kernel_image(global)?, global)
+    }
+
+    fn booted(image: &Path, global: &Global) -> Result<Machine> {
+        let mut builder = tane::Kernel::builder().image(image);
         if let Some(memory) = global.memory {
             builder = builder.memory(memory);
         }
@@ -43,9 +44,7 @@ impl Machine {
         if let Some(words) = &global.append {
             builder = builder.cmdline(words);
         }
-        let kernel = builder
-            .boot()
-            .map_err(|e| Failure::image(format!("cannot start Linux: {e}")))?;
+        let kernel = builder.boot().map_err(no_start)?;
         Ok(Machine {
             volumes: OnceLock::new(),
             disks: Vec::new(),
@@ -56,19 +55,31 @@ impl Machine {
 
     /// For reading, what the kernel writes (a journal replay) stays in memory.
     pub fn with_image(image: &Path, access: Access, global: &Global) -> Result<Machine> {
-        check(image)?;
+        let images = || std::iter::once(image).chain(global.with.iter().map(|p| p.as_path()));
+        images().try_for_each(check)?;
         let secrets = secrets::given(global)?;
-        let mut machine = Machine::bare(global)?;
+        let kernel = kernel_image(global)?;
+        jail::enter(image, &kernel, access, global)?;
+        let options = Machine::options(access, global);
+        let open = |image: &Path| {
+            options
+                .open_image(image)
+                .map_err(|e| refused(image, access, &e))
+        };
+        let opened = images().map(open).collect::<Result<Vec<_>>>()?;
+        let mut machine = Machine::booted(&kernel, global)?;
         machine.secrets = secrets;
-        for image in std::iter::once(image).chain(global.with.iter().map(|p| p.as_path())) {
-            check(image)?;
-            let disk = machine.open(image, access, global)?;
-            machine.disks.push(disk);
+        jail::close(global)?;
+        for (image, opened) in images().zip(opened) {
+            let disk = machine.kernel.add_disk_image(opened, &options);
+            machine
+                .disks
+                .push(disk.map_err(|e| refused(image, access, &e))?);
         }
         Ok(machine)
     }
 
-    fn open(&self, image: &Path, access: Access, global: &Global) -> Result<Disk> {
+    fn options(access: Access, global: &Global) -> tane::DiskOptions {
         let mut options = tane::DiskOptions::new();
         options.snapshot(access == Access::Read);
         if let Some(format) = global.format {
@@ -83,8 +94,7 @@ impl Machine {
         if !global.quiet {
             options.notice(|text| eprintln!("tane: {text}"));
         }
-        let disk = self.kernel.open_disk(image, &options);
-        disk.map_err(|e| refused(image, access, &e))
+        options
     }
 
     /// Everything written so far is in the image when this returns. Not every
@@ -170,6 +180,17 @@ fn os_release(mount: &tane::Mount) -> Option<String> {
     let name = text.lines().find_map(|l| l.strip_prefix("PRETTY_NAME="))?;
     let name = name.trim().trim_matches(['"', '\'']);
     (!name.is_empty()).then(|| name.to_owned())
+}
+
+fn no_start(e: tane::Error) -> Failure {
+    Failure::image(format!("cannot start Linux: {e}"))
+}
+
+fn kernel_image(global: &Global) -> Result<PathBuf> {
+    match &global.kernel {
+        Some(path) => Ok(path.clone()),
+        None => tane::default_image().map_err(no_start),
+    }
 }
 
 /// Says what is wrong before a kernel is booted for it.
