@@ -40,6 +40,9 @@ const WORK: &[i64] = &[
     libc::SYS_statx,
     libc::SYS_readlink,
     libc::SYS_readlinkat,
+    libc::SYS_access,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
     libc::SYS_getcwd,
     // Memory that holds no code.
     libc::SYS_munmap,

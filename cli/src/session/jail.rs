@@ -197,7 +197,9 @@ fn allow_image(jail: &mut Jail, image: &Path, access: Access, global: &Global) {
         }
     }
     if format.is_stream() || matches!(format, Format::Qcow2 | Format::Vmdk) {
-        if let Some(dir) = real.parent() {
+        // Beside the image, and beside a symlink to it.
+        let here = directory_of(image.parent().unwrap_or(Path::new("")));
+        for dir in real.parent().into_iter().chain([here.as_path()]) {
             allow(jail, dir);
         }
         for path in global.trust.iter().filter(|p| p.exists()) {
