@@ -176,3 +176,86 @@ pub fn install(program: &mut [sock_filter]) -> io::Result<()> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the host's kernel does with a program, for the instructions used here.
+    fn run(program: &[sock_filter], number: u32, arguments: [u64; 6]) -> u32 {
+        let word = |at: u32| match at {
+            NUMBER => number,
+            ARCHITECTURE => X86_64,
+            _ => (arguments[(at - ARGUMENTS) as usize / 8] >> (8 * (at % 8))) as u32,
+        };
+        let (mut at, mut a) = (0, 0);
+        loop {
+            let i = &program[at];
+            at += 1;
+            let jump = |holds: bool| usize::from(if holds { i.jt } else { i.jf });
+            match i.code {
+                LOAD => a = word(i.k),
+                AND => a &= i.k,
+                JUMP => at += i.k as usize,
+                IF_EQUAL => at += jump(a == i.k),
+                IF_AT_LEAST => at += jump(a >= i.k),
+                RETURN => return i.k,
+                code => panic!("{code:#x}"),
+            }
+        }
+    }
+
+    fn expected(verdict: &Verdict, arguments: [u64; 6]) -> u32 {
+        let argument = |n: u32| arguments[n as usize] as u32;
+        let refusal = |errno: i32| ERRNO | errno as u32;
+        let holds = |t: &Test| (argument(t.argument) & t.mask == t.value) != t.not;
+        match verdict {
+            Verdict::Allow => ALLOW,
+            Verdict::Refuse(errno) => refusal(*errno),
+            Verdict::Kill => KILL,
+            Verdict::If(lists, _) if lists.iter().any(|l| l.iter().all(holds)) => ALLOW,
+            Verdict::If(_, errno) => errno.map_or(KILL, refusal),
+            Verdict::OneOf(n, values, _) if values.contains(&argument(*n)) => ALLOW,
+            Verdict::OneOf(_, _, errno) => refusal(*errno),
+        }
+    }
+
+    #[test]
+    fn each_call_fares_as_its_table_says() {
+        let negated = Test {
+            not: true,
+            ..equals(0, 7)
+        };
+        let kinds = [
+            Verdict::Allow,
+            Verdict::Kill,
+            Verdict::Refuse(libc::EPERM),
+            Verdict::If(vec![vec![is(2, 4, 0)]], Some(libc::EPERM)),
+            Verdict::If(
+                vec![vec![equals(0, 1), equals(2, 0)], vec![equals(1, 7)]],
+                None,
+            ),
+            Verdict::If(vec![vec![negated]], Some(libc::EACCES)),
+            Verdict::OneOf(1, (0..40).map(|n| n * 3).collect(), libc::EPERM),
+        ];
+        // Dense, thin and mixed: short jumps and long ones.
+        for step in [1, 2, 7] {
+            let numbers = (0..500).step_by(step);
+            let kind = |n: u32| kinds[(n as usize / 3) % kinds.len()].clone();
+            let table: BTreeMap<_, _> = numbers.map(|n| (n, kind(n))).collect();
+            let others = Verdict::Refuse(libc::ENOSYS);
+            let program = assemble(&table, &others);
+            assert!(program.len() < 4096, "BPF_MAXINSNS");
+            for number in (0..600).chain([X32 - 1]) {
+                for arguments in [[0; 6], [1, 7, 0, 0, 0, 0], [7, 9, 4, 0, 0, 0], [1 << 32; 6]] {
+                    let verdict = table.get(&number).unwrap_or(&others);
+                    let got = run(&program, number, arguments);
+                    assert_eq!(got, expected(verdict, arguments), "{number} {arguments:?}");
+                }
+            }
+            assert_eq!(run(&program, X32, [0; 6]), KILL);
+            assert_eq!(run(&program, X32 + 39, [0; 6]), KILL);
+            assert_eq!(run(&program, u32::MAX, [0; 6]), KILL);
+        }
+    }
+}
