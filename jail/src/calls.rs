@@ -297,13 +297,9 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
     let gs = [ARCH_GET_GS, ARCH_SET_GS];
     one_of(t, libc::SYS_arch_prctl, 0, &gs);
     // Asking for limits, of oneself; and more open files, up to the hard limit.
-    let files = libc::RLIMIT_NOFILE as u32;
+    let files = libc::RLIMIT_NOFILE;
     let limits = vec![
-        vec![
-            equals(0, 0),
-            equals(1, libc::RLIMIT_STACK as u32),
-            equals(2, 0),
-        ],
+        vec![equals(0, 0), equals(1, libc::RLIMIT_STACK), equals(2, 0)],
         vec![equals(0, 0), equals(1, files)],
     ];
     only(t, libc::SYS_prlimit64, limits);
@@ -340,7 +336,7 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
         set(t, &more, &Verdict::Allow);
         let names = [names[0], names[1], libc::PR_SET_NO_NEW_PRIVS as u32];
         one_of(t, libc::SYS_prctl, 0, &names);
-        let core = vec![equals(0, 0), equals(1, libc::RLIMIT_CORE as u32)];
+        let core = vec![equals(0, 0), equals(1, libc::RLIMIT_CORE)];
         let Some(Verdict::If(lists, _)) = t.get_mut(&(libc::SYS_prlimit64 as u32)) else {
             unreachable!("just set");
         };

@@ -98,7 +98,8 @@ pub fn restrict(jail: &Jail) -> Result<Files, Error> {
         .set_compatibility(CompatLevel::BestEffort)
         .all_threads(true)
         .map_err(wrong)?;
-    let mut read = AccessFs::ReadFile | AccessFs::ReadDir;
+    // A device is asked for its sector size; the filter says what else it is not.
+    let mut read = AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::IoctlDev;
     if jail.exec {
         read |= AccessFs::Execute;
     }
