@@ -606,6 +606,57 @@ int tane_map_check(const struct tane_map *map);
 /* End the mapping. Errors of writing are tane_map_flush()'s to report. */
 void tane_unmap(struct tane_map *map);
 
+/* ---- jail ---- */
+
+struct tane_jail_options {
+	size_t size;
+	/*
+	 * Lists of paths that end with NULL, or NULL for none: files, or
+	 * directories with all beneath them, that may still be opened for reading;
+	 * or for writing too; directories beneath which everything may be made,
+	 * changed and removed. Paths that do not exist are -ENOENT or -EINVAL.
+	 */
+	const char *const *read;
+	const char *const *write;
+	const char *const *write_beneath;
+	/* The most private memory the process may have; 0: as before. */
+	uint64_t memory;
+	/* It is killed after so many milliseconds; 0: never. */
+	uint64_t milliseconds;
+	/* TANE_JAIL_ bits. */
+	uint32_t flags;
+};
+
+/* Kernels are still to be booted; another tane_jail() MAY follow. */
+#define TANE_JAIL_BOOTS 1
+/* Sockets may be made and used. */
+#define TANE_JAIL_NETWORK 2
+
+/*
+ * Confine the calling process, all of it and for good, to what a kernel inside
+ * it needs, so that a hostile image can do no harm outside: docs/jail.md says
+ * what that is. What is open stays open. options MAY be NULL: no more files.
+ *
+ * This concerns the whole process and every library in it: no program can be
+ * started, no other process made, nothing resolved or logged over a socket;
+ * some of that ends the process (SIGSYS), the rest fails. So it is for processes
+ * that do nothing else. Larger programs start one as a worker.
+ *
+ * The first call MUST come before the process starts threads, or it is -EBUSY
+ * (from Linux 7.0 on it need not). Best are two: with TANE_JAIL_BOOTS first of
+ * all, with the kernel image and the disk images in read or write; and without,
+ * between tane_disk_open() and tane_mount(). One without TANE_JAIL_BOOTS is the
+ * last.
+ *
+ * Returns 0 if all holds; 1 if the host's Landlock is older than Linux 6.12 and
+ * enforces the greater part; 2 if it has none that serves, so that files are
+ * protected only as far as no call is left that opens them.
+ *
+ * -EBUSY   other threads run already
+ * -EINVAL  the host has no seccomp; or a path cannot be used
+ */
+int tane_jail(const struct tane_jail_options *options);
+
 #ifdef __cplusplus
 }
 #endif

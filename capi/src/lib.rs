@@ -14,6 +14,7 @@
 //! file.rs     tane_open and what follows
 //! dir.rs      tane_opendir and what follows
 //! memory.rs   tane_buffer_*, tane_map and what follows
+//! jail.rs     tane_jail
 //! ```
 
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -25,6 +26,7 @@ mod dir;
 mod disk;
 mod error;
 mod file;
+mod jail;
 mod kernel;
 mod memory;
 mod mount;

@@ -165,6 +165,17 @@ fn the_list_example_reads_through_its_own_functions() {
 }
 
 #[test]
+fn a_jailed_worker_mounts_and_reads_and_does_nothing_else() {
+    let scratch = Scratch::new("jail");
+    let program = cc(&scratch, "tests/jail.c", SHARED);
+    let Some(image) = image(&scratch) else { return };
+    let kernel = tane::default_image().expect("has_kernel");
+    let outside = scratch.0.join("outside");
+    std::fs::write(&outside, "secret").expect("a file");
+    run(start(&program).arg(kernel).arg(&image).arg(&outside));
+}
+
+#[test]
 fn the_header_is_c99_and_cpp_on_its_own() {
     let scratch = Scratch::new("header");
     let file = scratch.0.join("only.c");

@@ -3,6 +3,7 @@
 use crate::verbs::*;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
+use std::time::Duration;
 
 const LONG_ABOUT: &str = "\
 Look into disk images and copy in and out of them.
@@ -35,6 +36,7 @@ Exit codes:
   1    some files failed, or something was left behind under --strict
   2    the command line makes no sense
   3    the image cannot be opened or mounted
+  124  --time-limit has passed
   130  interrupted";
 
 #[derive(Parser)]
@@ -127,6 +129,18 @@ pub struct Global {
     /// Names and passwords that were in addresses
     #[arg(skip)]
     pub logins: Vec<tane::images::Login>,
+    /// Run the image's Linux with all of your rights: for images that you trust, and
+    /// to debug
+    #[arg(long, global = true, help_heading = "Jail")]
+    pub no_jail: bool,
+    /// End after this time: seconds, or a number and s, m or h (default: none)
+    #[arg(long, global = true, value_name = "TIME", value_parser = parse_time)]
+    #[arg(help_heading = "Jail")]
+    pub time_limit: Option<Duration>,
+    /// Memory for everything but that Linux's own (--memory), or none (default: 4G)
+    #[arg(long, global = true, value_name = "SIZE", value_parser = parse_limit)]
+    #[arg(help_heading = "Jail")]
+    pub memory_limit: Option<u64>,
     /// Print JSON: one object per line
     #[arg(long, global = true, help_heading = "Output")]
     pub json: bool,
@@ -220,6 +234,27 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     size.ok_or_else(|| "not a size: write a number and K, M, G or T".into())
 }
 
+fn parse_limit(text: &str) -> Result<u64, String> {
+    match text {
+        "none" => Ok(u64::MAX),
+        _ => parse_size(text),
+    }
+}
+
+/// A number of seconds, or of what the letter behind it says.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let (digits, unit) = match text.char_indices().last() {
+        Some((i, 's')) => (&text[..i], 1.0),
+        Some((i, 'm')) => (&text[..i], 60.0),
+        Some((i, 'h')) => (&text[..i], 3600.0),
+        _ => (text, 1.0),
+    };
+    let number: Option<f64> = digits.parse().ok();
+    let time = number.and_then(|n| Duration::try_from_secs_f64(n * unit).ok());
+    time.filter(|t| !t.is_zero())
+        .ok_or_else(|| "not a time: write a number of seconds, or 5m, or 1h".into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,6 +276,15 @@ mod tests {
         assert_eq!(parse_verity(text), Ok(Verity { root, offset: at }));
         for wrong in ["", "0a0", "xy", "0a,offset=", "é"] {
             assert!(parse_verity(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(parse_time("1.5"), Ok(Duration::from_millis(1500)));
+        assert_eq!(parse_time("2m"), Ok(Duration::from_secs(120)));
+        for wrong in ["", "0", "-1", "soon", "1d", "nan", "inf"] {
+            assert!(parse_time(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -1,7 +1,8 @@
 //! Ctrl-C. The signals are blocked in every thread and taken by one that does
 //! nothing else, so no handler ever runs on a stack of the image's kernel.
 
-use crate::failure::INTERRUPTED;
+use crate::args::Global;
+use crate::failure::{INTERRUPTED, OUT_OF_TIME};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -34,7 +35,7 @@ pub fn take_over(handler: impl Fn(u32) + Send + Sync + 'static) {
 }
 
 /// Must run before any other thread exists.
-pub fn install() {
+pub fn install(global: &Global) {
     // SAFETY: sigset_t and sigaction are plain data; the pointers are to live ones.
     let set = unsafe {
         let mut set = std::mem::zeroed::<libc::sigset_t>();
@@ -47,6 +48,10 @@ pub fn install() {
                 libc::sigaddset(&mut set, signal);
             }
         }
+        if let Some(limit) = global.time_limit {
+            libc::sigaddset(&mut set, libc::SIGALRM);
+            alarm(limit);
+        }
         libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
         set
     };
@@ -58,6 +63,11 @@ pub fn install() {
             // SAFETY: both pointers are to live, initialised data.
             if unsafe { libc::sigwait(&set, &mut signal) } != 0 {
                 return;
+            }
+            if signal == libc::SIGALRM {
+                eprintln!("tane: stopped: the time limit has passed");
+                // SAFETY: _exit is always allowed.
+                unsafe { libc::_exit(OUT_OF_TIME.into()) };
             }
             // A terminal and a wrapper may both pass the same key on.
             if last
@@ -80,7 +90,20 @@ pub fn install() {
             eprintln!("tane: stopping after this file (twice more abandons the image as it is)");
         }
     };
-    let _ = std::thread::Builder::new()
-        .name("signals".into())
-        .spawn(waiter);
+    let thread = std::thread::Builder::new().name("signals".into());
+    let _ = match global.no_jail {
+        true => thread.spawn(waiter),
+        false => tane::jail::spawn_fenced(thread, waiter),
+    };
+}
+
+/// SIGALRM once, in so long.
+fn alarm(limit: Duration) {
+    // SAFETY: plain structures, and pointers to live ones.
+    unsafe {
+        let mut timer = std::mem::zeroed::<libc::itimerval>();
+        timer.it_value.tv_sec = limit.as_secs() as libc::time_t;
+        timer.it_value.tv_usec = libc::suseconds_t::from(limit.subsec_micros()).max(1);
+        libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut());
+    }
 }

@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         cli.global.logins = logins;
         // Both while there is one thread.
         tane::prepare();
-        interrupt::install();
+        interrupt::install(&cli.global);
         // A file that is too large shall be an error, with its name.
         // SAFETY: no handler, no memory.
         unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };

@@ -40,13 +40,17 @@ impl Memory {
     pub fn new(sizes: &Sizes, randomise: bool) -> io::Result<Self> {
         // SAFETY: plain system calls; the descriptor is ours alone.
         let fd = unsafe {
-            let fd = libc::memfd_create(c"tane-ram".as_ptr(), libc::MFD_CLOEXEC);
+            let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+            let fd = libc::memfd_create(c"tane-ram".as_ptr(), flags);
             if fd < 0 {
                 return Err(io::Error::last_os_error());
             }
             File::from_raw_fd(fd)
         };
         fd.set_len(sizes.ram + sizes.area)?;
+        let size = libc::F_SEAL_GROW | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
+        // SAFETY: no memory involved. What is inside cannot take more than it got.
+        unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, size) };
 
         let vmalloc = sizes.ram + sizes.area + GUARD;
         let user = vmalloc + sizes.vmalloc + GUARD;

@@ -87,11 +87,32 @@ impl DiskOptions {
         self
     }
 
+    /// Open an image and all files that it consists of, for
+    /// [`Kernel::add_disk_image`].
+    ///
+    /// Errors: what opening it says.
+    pub fn open_image(&self, path: impl AsRef<Path>) -> Result<DiskImage> {
+        let path = path.as_ref().to_owned();
+        let mut image = self.image.clone();
+        image.write(!self.read_only && !self.snapshot);
+        let image = image
+            .open(&path)
+            .map_err(|error| Error::from_source(errno_or_guess(&error), "open", error))?;
+        Ok(DiskImage { path, image })
+    }
+
     /// A serial number of up to 20 bytes, shown in /sys/block/*/serial.
     pub fn serial(&mut self, serial: impl Into<String>) -> &mut Self {
         self.serial = serial.into();
         self
     }
+}
+
+/// An image that is open, and no kernel's disk yet. Between the two is the time to
+/// enter a [`Jail`](crate::jail::Jail).
+pub struct DiskImage {
+    path: PathBuf,
+    image: tane_images::Image,
 }
 
 /// A disk that a kernel has.
@@ -121,14 +142,14 @@ impl Kernel {
     ///
     /// Errors: what opening it says; ENOSPC no device slot is free.
     pub fn open_disk(&self, path: impl AsRef<Path>, options: &DiskOptions) -> Result<Disk> {
-        let path = path.as_ref();
-        let mut image = options.image.clone();
-        image.write(!options.read_only && !options.snapshot);
-        let image = image
-            .open(path)
-            .map_err(|error| Error::from_source(errno_or_guess(&error), "open", error))?;
-        self.add_image(image.backend, image.layers, options)
-            .map_err(|error| error.with_path(path))
+        self.add_disk_image(options.open_image(path)?, options)
+    }
+
+    /// Give the kernel an image that was opened by the same options: the second
+    /// half of [`Self::open_disk`]. Only now does it see what is in the image.
+    pub fn add_disk_image(&self, image: DiskImage, options: &DiskOptions) -> Result<Disk> {
+        self.add_image(image.image.backend, image.image.layers, options)
+            .map_err(|error| error.with_path(&image.path))
     }
 
     /// Give the kernel a disk with any [`Backend`]. The disk and its partitions

@@ -69,7 +69,7 @@ mod xattr;
 pub use buffer::Buffer;
 pub use builder::Builder;
 pub use dir::Dir;
-pub use disk::{Disk, DiskOptions};
+pub use disk::{Disk, DiskImage, DiskOptions};
 pub use error::{errno_of, Error, Result};
 pub use file::File;
 pub use image::default_image;
@@ -91,3 +91,5 @@ pub use tane_host::prepare;
 
 /// What can back a disk: the trait, and implementations of it.
 pub use tane_images as images;
+/// Confines this process, so that hostile images can do nothing outside of it.
+pub use tane_jail as jail;

@@ -1,11 +1,11 @@
 //! A kernel of our own, and the image that is its disk.
 
-use super::{nested, secrets, Access, Opened};
+use super::{jail, nested, secrets, Access, Opened};
 use crate::address::{is_remote, ImagePath};
 use crate::args::{Global, Verity};
 use crate::failure::{Failure, Result};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tane::{Disk, Volume, VolumeOptions, Volumes};
 
@@ -36,10 +36,11 @@ pub struct Content {
 impl Machine {
     /// A kernel without a disk.
     pub fn bare(global: &Global) -> Result<Machine> {
-        let mut builder = tane::Kernel::builder();
-        if let Some(path) = &global.kernel {
-            builder = builder.image(path);
-        }
+        Machine::booted(&kernel_image(global)?, global)
+    }
+
+    fn booted(image: &Path, global: &Global) -> Result<Machine> {
+        let mut builder = tane::Kernel::builder().image(image);
         if let Some(memory) = global.memory {
             builder = builder.memory(memory);
         }
@@ -49,9 +50,7 @@ impl Machine {
         if let Some(words) = &global.append {
             builder = builder.cmdline(words);
         }
-        let kernel = builder
-            .boot()
-            .map_err(|e| Failure::image(format!("cannot start Linux: {e}")))?;
+        let kernel = builder.boot().map_err(no_start)?;
         Ok(Machine {
             volumes: OnceLock::new(),
             disks: Vec::new(),
@@ -65,44 +64,79 @@ impl Machine {
 
     /// For reading, what the kernel writes (a journal replay) stays in memory.
     pub fn with_image(at: &ImagePath, access: Access, global: &Global) -> Result<Machine> {
-        if at.within.is_none() {
-            check(&at.image)?;
+        if let Some(outer) = &at.within {
+            return Machine::nested(outer, &at.image, access, global);
         }
-        let secrets = secrets::given(global)?;
-        let mut machine = Machine::bare(global)?;
-        machine.secrets = secrets;
-        let disk = match &at.within {
-            Some(outer) => machine.open_inner(outer, &at.image, access, global)?,
-            None => machine.open(&at.image, access, global)?,
+        let images = || {
+            let with = global.with.iter().map(|p| p.as_path());
+            std::iter::once(at.image.as_path()).chain(with)
         };
-        machine.disks.push(disk);
-        machine.names.push(at.image.display().to_string());
-        for image in &global.with {
-            check(image)?;
-            let disk = machine.open(image, access, global)?;
-            machine.disks.push(disk);
-            machine.names.push(image.display().to_string());
+        images().try_for_each(check)?;
+        let secrets = secrets::given(global)?;
+        let kernel = kernel_image(global)?;
+        jail::enter(&at.image, &kernel, access, global)?;
+        let options = Machine::options(access, global);
+        let open = |image: &Path| {
+            options
+                .open_image(image)
+                .map_err(|e| refused(image, access, &e))
+        };
+        let opened = images().map(open).collect::<Result<Vec<_>>>()?;
+        let mut machine = Machine::booted(&kernel, global)?;
+        machine.secrets = secrets;
+        jail::close(global)?;
+        for (image, opened) in images().zip(opened) {
+            machine.add(image, opened, &options, access)?;
         }
         Ok(machine)
     }
 
-    /// A disk that is a file of another image.
-    fn open_inner(
-        &mut self,
+    /// With a disk that is a file of another image, whose Linux comes first.
+    fn nested(
         outer: &ImagePath,
         name: &Path,
         access: Access,
         global: &Global,
-    ) -> Result<Disk> {
+    ) -> Result<Machine> {
+        jail::check_nested(global)?;
+        let secrets = secrets::given(global)?;
         let (opened, backend) = nested::open(outer, access, global)?;
-        self.outer = Some(Box::new(opened));
-        let mut options = tane::DiskOptions::new();
-        options.snapshot(access == Access::Read || global.forgets());
+        let mut machine = Machine::bare(global)?;
+        machine.secrets = secrets;
+        machine.outer = Some(Box::new(opened));
+        let mut inner = tane::DiskOptions::new();
+        inner.snapshot(access == Access::Read || global.forgets());
         if let Some(bytes) = global.sector_size {
-            options.sector_size(bytes);
+            inner.sector_size(bytes);
         }
-        let disk = self.kernel.add_disk(backend, &options);
-        disk.map_err(|e| refused(name, access, &e))
+        let disk = machine.kernel.add_disk(backend, &inner);
+        machine
+            .disks
+            .push(disk.map_err(|e| refused(name, access, &e))?);
+        machine.names.push(name.display().to_string());
+        let options = Machine::options(access, global);
+        for image in &global.with {
+            check(image)?;
+            let opened = options
+                .open_image(image)
+                .map_err(|e| refused(image, access, &e))?;
+            machine.add(image, opened, &options, access)?;
+        }
+        Ok(machine)
+    }
+
+    fn add(
+        &mut self,
+        image: &Path,
+        opened: tane::DiskImage,
+        options: &tane::DiskOptions,
+        access: Access,
+    ) -> Result<()> {
+        let disk = self.kernel.add_disk_image(opened, options);
+        self.disks
+            .push(disk.map_err(|e| refused(image, access, &e))?);
+        self.names.push(image.display().to_string());
+        Ok(())
     }
 
     /// The image that this one's disk is a file of.
@@ -110,7 +144,7 @@ impl Machine {
         self.outer.map(|outer| *outer)
     }
 
-    fn open(&self, image: &Path, access: Access, global: &Global) -> Result<Disk> {
+    fn options(access: Access, global: &Global) -> tane::DiskOptions {
         let mut options = tane::DiskOptions::new();
         options.snapshot(access == Access::Read || global.forgets());
         if let Some(format) = global.format {
@@ -131,8 +165,7 @@ impl Machine {
         if !global.quiet {
             options.notice(|text| eprintln!("tane: {text}"));
         }
-        let disk = self.kernel.open_disk(image, &options);
-        disk.map_err(|e| refused(image, access, &e))
+        options
     }
 
     /// Everything written so far is in the image when this returns. Not every
@@ -252,6 +285,17 @@ fn cause(name: &str, error: &std::io::Error) -> String {
         _ => "the host could not read or write it",
     };
     format!("{own}{what}: {text}")
+}
+
+fn no_start(e: tane::Error) -> Failure {
+    Failure::image(format!("cannot start Linux: {e}"))
+}
+
+fn kernel_image(global: &Global) -> Result<PathBuf> {
+    match &global.kernel {
+        Some(path) => Ok(path.clone()),
+        None => tane::default_image().map_err(no_start),
+    }
 }
 
 /// Says what is wrong before a kernel is booted for it.

@@ -2,6 +2,7 @@
 
 mod choose;
 mod image;
+mod jail;
 mod machine;
 mod nested;
 mod place;
@@ -10,6 +11,7 @@ mod secrets;
 pub use choose::selector;
 use image::open_image;
 pub use image::Opened;
+pub use jail::{declare, Needs};
 pub use machine::{Content, Machine};
 
 use crate::address::{Address, Disk, ImagePath};
@@ -165,7 +167,9 @@ pub fn for_each_image(
         });
     }
     let mut all_well = true;
-    for group in items.chunk_by(|a, b| a.at.same_image(&b.at)) {
+    let groups: Vec<_> = items.chunk_by(|a, b| a.at.same_image(&b.at)).collect();
+    declare(Needs::images(groups.iter().map(|g| (&g[0].at, access))));
+    for group in groups {
         let session = Session::open(&group[0].at, access, global)?;
         let result = session.root().and_then(|root| work(&root, group));
         let closed = session.close();

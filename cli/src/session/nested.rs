@@ -1,7 +1,7 @@
 //! `OUTER:/INNER:/path`: an image inside an image. Each is served by a kernel of
 //! its own; what the inner one's disk has is read from a file of the outer one.
 
-use super::{open_image, Access, Opened, Session};
+use super::{jail, open_image, Access, Opened, Session};
 use crate::address::{ImagePath, Selector};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
@@ -38,6 +38,7 @@ fn step(at: &ImagePath, global: &Global) -> Result<Option<ImagePath>> {
     if colons(&at.path).next().is_none() {
         return Ok(None);
     }
+    jail::check_nested(global)?;
     let session = Session::open(at, Access::Read, global)?;
     let root = session.root()?;
     if root.stat(&at.path, false).is_ok() {

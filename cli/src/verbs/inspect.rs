@@ -3,7 +3,9 @@
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
-use crate::session::{is_host_kernel, selector, whole_image, Access, Content, Machine};
+use crate::session::{
+    declare, is_host_kernel, selector, whole_image, Access, Content, Machine, Needs,
+};
 use crate::{names, show};
 use serde_json::{json, Map, Value};
 use std::ffi::OsString;
@@ -35,8 +37,10 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         ));
     }
     let mut out = Output::new();
-    for image in &args.images {
-        let at = whole_image(image, global)?;
+    let images = args.images.iter().map(|image| whole_image(image, global));
+    let images = images.collect::<Result<Vec<_>>>()?;
+    declare(Needs::images(images.iter().map(|at| (at, Access::Read))));
+    for at in images {
         let machine = Machine::with_image(&at, Access::Read, global)?;
         let volumes = machine.volumes()?;
         let list = volumes.list();
