@@ -2,6 +2,7 @@
 
 use crate::names;
 use crate::sys::Errno;
+use std::error::Error;
 use std::fmt;
 
 /// Some files failed, or something was left behind under --strict.
@@ -36,6 +37,21 @@ impl Failure {
 
     pub fn image(message: impl Into<String>) -> Self {
         Failure::new(NO_IMAGE, message)
+    }
+
+    /// What the library says of an image, below the image's name.
+    pub fn of_image(e: &tane::Error) -> Self {
+        match (e.path(), e.source()) {
+            (Some(path), Some(why)) => Failure::image(format!("{}: {why}", path.display())),
+            (Some(path), None) => Failure::image(format!("{}: {e}", path.display())),
+            (None, _) => Failure::image(e.to_string()),
+        }
+    }
+
+    /// An argument that is no address.
+    pub fn of_address(e: &tane::Error) -> Self {
+        let why = e.source().map(ToString::to_string);
+        Failure::usage(why.unwrap_or_else(|| e.to_string()))
     }
 
     /// Everything else about a single file.

@@ -1,10 +1,8 @@
 //! An image, mounted by a kernel of our own.
 
-use super::choose::choose;
 use super::machine::Machine;
 use super::place::Place;
 use super::Access;
-use crate::address::ImagePath;
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::sys::Side;
@@ -12,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use tane::images::HostRange;
+use tane::ImagePath;
 
 /// A file system of an image that is mounted.
 pub struct Opened {
@@ -30,7 +29,7 @@ pub fn open_image(at: &ImagePath, access: Access, global: &Global) -> Result<Ope
 }
 
 fn mount(machine: Arc<Machine>, at: &ImagePath, access: Access, global: &Global) -> Result<Opened> {
-    let device = choose(&machine, at, global)?;
+    let device = machine.choose(at, global)?;
     let mut options = tane::MountOptions::new();
     options.read_only(access == Access::Read);
     if let Some(fs) = &global.fs {

@@ -3,18 +3,12 @@
 use super::{secrets, Access};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::sync::OnceLock;
-use tane::{Disk, Volume, VolumeOptions, Volumes};
+use std::path::{Path, PathBuf};
+use tane::{Disk, Image, ImageOptions, ImagePath, Volume, Volumes};
 
-/// A kernel and its disks.
+/// A kernel and, if there is one, the image it has.
 pub struct Machine {
-    /// Found when first asked for; before the disks, which they lie on.
-    volumes: OnceLock<Volumes>,
-    /// The image that was named, then those it comes with.
-    disks: Vec<Disk>,
-    secrets: Vec<Vec<u8>>,
+    image: Option<Image>,
     pub kernel: tane::Kernel,
 }
 
@@ -30,47 +24,17 @@ pub struct Content {
 impl Machine {
     /// A kernel without a disk.
     pub fn bare(global: &Global) -> Result<Machine> {
-        let mut builder = tane::Kernel::builder();
-        if let Some(path) = &global.kernel {
-            builder = builder.image(path);
-        }
-        if let Some(memory) = global.memory {
-            builder = builder.memory(memory);
-        }
-        if let Some(count) = global.cpus {
-            builder = builder.cpus(count);
-        }
-        if let Some(words) = &global.append {
-            builder = builder.cmdline(words);
-        }
-        let kernel = builder
-            .boot()
-            .map_err(|e| Failure::image(format!("cannot start Linux: {e}")))?;
+        let kernel = boot(global).map_err(cannot_start)?;
         Ok(Machine {
-            volumes: OnceLock::new(),
-            disks: Vec::new(),
-            secrets: Vec::new(),
+            image: None,
             kernel,
         })
     }
 
     /// For reading, what the kernel writes (a journal replay) stays in memory.
-    pub fn with_image(image: &Path, access: Access, global: &Global) -> Result<Machine> {
-        check(image)?;
-        let secrets = secrets::given(global)?;
-        let mut machine = Machine::bare(global)?;
-        machine.secrets = secrets;
-        for image in std::iter::once(image).chain(global.with.iter().map(|p| p.as_path())) {
-            check(image)?;
-            let disk = machine.open(image, access, global)?;
-            machine.disks.push(disk);
-        }
-        Ok(machine)
-    }
-
-    fn open(&self, image: &Path, access: Access, global: &Global) -> Result<Disk> {
-        let mut options = tane::DiskOptions::new();
-        options.snapshot(access == Access::Read);
+    pub fn with_image(path: &Path, access: Access, global: &Global) -> Result<Machine> {
+        let mut options = ImageOptions::new();
+        options.write(access == Access::Write);
         if let Some(format) = global.format {
             options.format(format);
         }
@@ -80,49 +44,84 @@ impl Machine {
         for place in &global.trust {
             options.trust(place);
         }
+        for image in &global.with {
+            options.with(image);
+        }
+        for secret in secrets::given(global)? {
+            options.secret(secret);
+        }
+        options.ask(|| secrets::ask("the encrypted volume"));
         if !global.quiet {
             options.notice(|text| eprintln!("tane: {text}"));
         }
-        let disk = self.kernel.open_disk(image, &options);
-        disk.map_err(|e| refused(image, access, &e))
+        let mut trouble = None;
+        let image = options.open(path, || {
+            boot(global).inspect_err(|e| trouble = Some(cannot_start(e)))
+        });
+        let image = image.map_err(|e| trouble.unwrap_or_else(|| Failure::of_image(&e)))?;
+        Ok(Machine {
+            kernel: image.kernel().clone(),
+            image: Some(image),
+        })
+    }
+
+    fn image(&self) -> Result<&Image> {
+        let none = || Failure::image("no image was named");
+        self.image.as_ref().ok_or_else(none)
     }
 
     /// Everything written so far is in the image when this returns. Not every
     /// file system asks for that when it is unmounted.
-    pub fn flush(&self) -> std::io::Result<()> {
-        self.disks.iter().try_for_each(|d| d.backend().flush())
+    pub fn flush(&self) -> tane::Result<()> {
+        self.image.as_ref().map_or(Ok(()), Image::flush)
     }
 
     /// The image that was named.
     pub fn disk(&self) -> Option<&Disk> {
-        self.disks.first()
+        self.image.as_ref().map(Image::disk)
     }
 
     /// Everything that a file system can be on. LUKS volumes are opened by what
     /// the command line gave, else by what is typed.
     pub fn volumes(&self) -> Result<&Volumes> {
-        if let Some(volumes) = self.volumes.get() {
-            return Ok(volumes);
-        }
-        let fail = |e: tane::Error| Failure::image(e.to_string());
-        let disks: Vec<_> = self.disks.iter().collect();
-        let mut options = VolumeOptions::new();
-        for secret in &self.secrets {
-            options.secret(secret.clone());
-        }
-        let mut volumes = self.kernel.volumes(&disks, &options).map_err(fail)?;
-        if self.secrets.is_empty() && volumes.list().iter().any(|v| v.locked) {
-            while let Some(secret) = secrets::ask("the encrypted volume") {
-                drop(volumes);
-                options.secret(secret);
-                volumes = self.kernel.volumes(&disks, &options).map_err(fail)?;
-                if !volumes.list().iter().any(|v| v.locked) {
-                    break;
-                }
-            }
-        }
-        Ok(self.volumes.get_or_init(|| volumes))
+        let volumes = self.image()?.volumes();
+        volumes.map_err(|e| Failure::image(e.to_string()))
     }
+
+    /// The device inside the kernel that an address means.
+    pub fn choose(&self, at: &ImagePath, global: &Global) -> Result<PathBuf> {
+        let image = self.image()?;
+        let found = image.choose(at.selector.as_ref(), global.fs.is_some());
+        found.map_err(|e| match e.errno() {
+            libc::ENOKEY => {
+                let mut failure = Failure::of_image(&e);
+                failure.message += "\n  --passphrase-file and --key-file give them";
+                failure
+            }
+            _ => Failure::of_image(&e),
+        })
+    }
+}
+
+fn boot(global: &Global) -> tane::Result<tane::Kernel> {
+    let mut builder = tane::Kernel::builder();
+    if let Some(path) = &global.kernel {
+        builder = builder.image(path);
+    }
+    if let Some(memory) = global.memory {
+        builder = builder.memory(memory);
+    }
+    if let Some(count) = global.cpus {
+        builder = builder.cpus(count);
+    }
+    if let Some(words) = &global.append {
+        builder = builder.cmdline(words);
+    }
+    builder.boot()
+}
+
+fn cannot_start(e: impl std::fmt::Display) -> Failure {
+    Failure::image(format!("cannot start Linux: {e}"))
 }
 
 impl Machine {
@@ -170,55 +169,4 @@ fn os_release(mount: &tane::Mount) -> Option<String> {
     let name = text.lines().find_map(|l| l.strip_prefix("PRETTY_NAME="))?;
     let name = name.trim().trim_matches(['"', '\'']);
     (!name.is_empty()).then(|| name.to_owned())
-}
-
-/// Says what is wrong before a kernel is booted for it.
-fn check(image: &Path) -> Result<()> {
-    let name = image.display();
-    let fail = |text: &str| Err(Failure::image(format!("{name}: {text}")));
-    match image.metadata() {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => fail("no such file"),
-        Err(e) => Err(Failure::image(format!("{name}: {e}"))),
-        Ok(m) if m.is_dir() => fail("is a directory, not an image"),
-        Ok(m) if m.is_file() && m.len() == 0 => fail("is empty: make a file system in it first"),
-        Ok(_) => Ok(()),
-    }
-}
-
-fn refused(image: &Path, access: Access, e: &tane::Error) -> Failure {
-    let name = image.display();
-    let verb = match access {
-        Access::Read => "read",
-        Access::Write => "write to",
-    };
-    let by_host = e.to_string().contains("(os error ");
-    match e.errno() {
-        libc::EBUSY | libc::EAGAIN => {
-            let who = locker(image).map_or(String::new(), |pid| format!(" (pid {pid})"));
-            Failure::image(format!(
-                "{name}: is in use by another program{who}: wait until it ends"
-            ))
-        }
-        // What the host's kernel refused; else the container's own reason.
-        libc::EACCES | libc::EPERM if by_host => Failure::image(format!(
-            "{name}: permission denied: you may not {verb} this file"
-        )),
-        libc::EROFS if by_host => Failure::image(format!(
-            "{name}: is on a read-only file system: copy it elsewhere first"
-        )),
-        _ => Failure::image(format!("{name}: {e}")),
-    }
-}
-
-/// Who holds the lock: `1: FLOCK ADVISORY WRITE pid major:minor:inode …`.
-fn locker(image: &Path) -> Option<u32> {
-    let inode = format!(":{}", image.metadata().ok()?.ino());
-    let locks = std::fs::read_to_string("/proc/locks").ok()?;
-    locks.lines().find_map(|line| {
-        let mut fields = line.split_whitespace().filter(|f| *f != "->").skip(1);
-        let kind = fields.next()?;
-        let pid = fields.nth(2)?;
-        let is_it = kind == "FLOCK" && fields.next()?.ends_with(&inode);
-        is_it.then(|| pid.parse().ok())?
-    })
 }

@@ -1,16 +1,13 @@
 //! An image that is open: a kernel that serves it and the root of its files.
 
-mod choose;
 mod image;
 mod machine;
 mod place;
 mod secrets;
 
-pub use choose::selector;
 pub use image::Opened;
 pub use machine::{Content, Machine};
 
-use crate::address::{Address, Disk, ImagePath};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
@@ -18,6 +15,7 @@ use crate::names::plain;
 use crate::sys::{Host, Root, Side, Sys};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use tane::{Address, HostFiles, ImagePath};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
@@ -44,20 +42,20 @@ pub fn is_host_kernel(global: &Global) -> bool {
         .is_some_and(|k| k.as_os_str() == "host")
 }
 
-fn disk(global: &Global) -> Disk {
-    Disk {
+fn files(global: &Global) -> HostFiles {
+    HostFiles {
         directories_too: is_host_kernel(global),
     }
 }
 
 /// An argument of a verb that works inside an image.
 pub fn image_path(argument: &OsStr, global: &Global) -> Result<ImagePath> {
-    Address::parse_image(argument, &disk(global))
+    Address::parse_image(argument, &files(global)).map_err(|e| Failure::of_address(&e))
 }
 
 /// An argument that may also be a path on the host.
 pub fn address(argument: &OsStr, global: &Global) -> Result<Address> {
-    Address::parse(argument, &disk(global))
+    Address::parse(argument, &files(global)).map_err(|e| Failure::of_address(&e))
 }
 
 impl Session {

@@ -3,7 +3,7 @@
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
-use crate::session::{image_path, is_host_kernel, selector, Access, Content, Machine};
+use crate::session::{image_path, is_host_kernel, Access, Content, Machine};
 use crate::{names, show};
 use serde_json::{json, Map, Value};
 use std::ffi::OsString;
@@ -132,7 +132,7 @@ impl Found<'_> {
             "id": id,
             "kind": kind(v),
             "on": v.on,
-            "selector": selector(self.volumes, v),
+            "selector": self.volumes.selector(v),
             "number": number,
             "name": v.name,
             "part_uuid": v.uuid,

@@ -2,6 +2,7 @@
 //! lies on what. Headers are read here; all the rest is the kernel's own code.
 //!
 //! ```text
+//! choose.rs    which of them is meant
 //! luks/        LUKS, opened by dm-crypt
 //! lvm.rs       LVM2, by dm-linear and dm-stripe
 //!   lvm_text.rs  the text it keeps
@@ -9,6 +10,7 @@
 //! mapper.rs ioctl.rs   how the kernel is asked
 //! ```
 
+mod choose;
 mod ioctl;
 mod luks;
 mod lvm;
