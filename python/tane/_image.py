@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import warnings
 import weakref
@@ -126,6 +127,9 @@ class Image:
         self.mode: Mode = mode
         os.stat(self.path)  # Says what is wrong before a kernel is booted for it.
         self.kernel = Kernel() if kernel is None else kernel
+        self._owns_kernel = kernel is None
+        if self.kernel._forks != forks():
+            fail(errno.ENOTSUP, self.path, made=self.kernel._forks)
         keep: list[Any] = []
 
         def c_text(text: bytes) -> Any:
@@ -227,7 +231,7 @@ class Image:
         try:
             fail(code, self.path, text, made=self._forks)
         except OSError as error:
-            if code in (6, 76):  # ENXIO, ENOTUNIQ
+            if code in (errno.ENXIO, errno.ENOTUNIQ):
                 found = SelectorError(*error.args[:2], self.path)
                 found.choices = self.volumes
                 names = [v.selector for v in found.choices if v.selector]
@@ -247,6 +251,9 @@ class Image:
             except OSError as error:
                 first = first or error
         self._handle = None
+        if self._owns_kernel:
+            # Whoever still holds on to a file of it does not hold the kernel.
+            self.kernel._handle = None
         if first is not None and not isinstance(first, ForkError):
             raise first
 

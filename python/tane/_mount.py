@@ -29,6 +29,9 @@ Name: TypeAlias = "str | PurePosixPath | TanePath"
 # What read_many() reads at once, in bytes.
 _BATCH = 4 << 20
 
+# How long close() waits for other threads, in seconds.
+_PATIENCE = 60
+
 _STAT_SIZE = ffi.sizeof("struct tane_stat")
 _KEEP = 0x3FFFFFFE
 
@@ -168,6 +171,8 @@ class Mount:
         self.selector = selector
 
     def _get(self) -> Any:
+        """The handle, to be passed on at once: close() waits for those who hold it,
+        and a variable lives as long as the traceback of an exception."""
         handle = self._handle
         if handle is None:
             raise ValueError("the mount is closed")
@@ -243,7 +248,6 @@ class Mount:
         on_error="return" puts the exception in the place of a file that cannot be
         read.
         """
-        handle = self._get()
         names = [self._name(path) for path in paths]
         blob = b"".join(names)
         base = ffi.from_buffer("char[]", blob)
@@ -258,8 +262,9 @@ class Mount:
         results: list[bytes | OSError] = []
         done = 0
         while done < len(names):
+            left = len(names) - done
             got = lib.tane_read_files(
-                handle, pointers + done, len(names) - done, room, size, lengths + done
+                self._get(), pointers + done, left, room, size, lengths + done
             )
             if got < 0:
                 fail(-got, made=self._forks)
@@ -298,7 +303,7 @@ class Mount:
     def _stat(self, path: Name, follow_symlinks: bool = True) -> Any:
         raw = ffi.new("struct tane_stat *")
         raw.size = _STAT_SIZE
-        self._do(lib.tane_stat, path, _nofollow(follow_symlinks), raw)
+        self._do(lib.tane_stat, path, _nofollow(path, follow_symlinks), raw)
         return raw
 
     def lstat(self, path: Name) -> os.stat_result:
@@ -423,7 +428,7 @@ class Mount:
     ) -> None:
         """-1 leaves one as it is."""
         uid, gid = uid & 0xFFFFFFFF, gid & 0xFFFFFFFF
-        self._do(lib.tane_chown, path, uid, gid, _nofollow(follow_symlinks))
+        self._do(lib.tane_chown, path, uid, gid, _nofollow(path, follow_symlinks))
 
     def utime(
         self,
@@ -439,17 +444,17 @@ class Mount:
             stamp = ffi.new("struct tane_timestamp *")
             stamp.seconds, stamp.nanoseconds = seconds, nanoseconds
             stamps.append(stamp)
-        self._do(lib.tane_utimens, path, *stamps, _nofollow(follow_symlinks))
+        self._do(lib.tane_utimens, path, *stamps, _nofollow(path, follow_symlinks))
 
     # ---- extended attributes
 
     def getxattr(self, path: Name, name: str, *, follow_symlinks: bool = True) -> bytes:
         """OSError ENODATA: there is no such attribute."""
-        key, flags = os.fsencode(name), _nofollow(follow_symlinks)
+        key, flags = os.fsencode(name), _nofollow(path, follow_symlinks)
         return self._grow(lib.tane_getxattr, path, (key,), flags)
 
     def listxattr(self, path: Name, *, follow_symlinks: bool = True) -> list[str]:
-        flags = _nofollow(follow_symlinks)
+        flags = _nofollow(path, follow_symlinks)
         names = self._grow(lib.tane_listxattr, path, (), flags).split(b"\0")
         return [os.fsdecode(name) for name in names if name]
 
@@ -477,14 +482,14 @@ class Mount:
         follow_symlinks: bool = True,
     ) -> None:
         """flags: os.XATTR_CREATE or os.XATTR_REPLACE."""
-        follow = _nofollow(follow_symlinks)
+        follow = _nofollow(path, follow_symlinks)
         key = os.fsencode(name)
         self._do(lib.tane_setxattr, path, key, value, len(value), flags, follow)
 
     def removexattr(
         self, path: Name, name: str, *, follow_symlinks: bool = True
     ) -> None:
-        flags = _nofollow(follow_symlinks)
+        flags = _nofollow(path, follow_symlinks)
         self._do(lib.tane_removexattr, path, os.fsencode(name), flags)
 
     # ---- copying
@@ -539,8 +544,12 @@ class Mount:
                 # Nothing can be done for it here; the parent has it.
                 ffi.gc(handle, None)
                 return
-            # Other threads may be inside a call; they hold references of their own.
+            # Other threads may be inside a call, whose arguments hold references.
+            end = time.monotonic() + _PATIENCE
             while sys.getrefcount(handle) > 2:
+                if time.monotonic() > end:
+                    self._handle = handle
+                    fail(errno.EBUSY, self.image.path, "another thread is using it")
                 time.sleep(0.001)
             ffi.gc(handle, None)
             answer = lib.tane_unmount(handle)
@@ -573,5 +582,7 @@ class Mount:
         return f"<tane.Mount of {self.image.path!r} {state}>"
 
 
-def _nofollow(follow_symlinks: bool) -> int:
-    return 0 if follow_symlinks else int(lib.TANE_NOFOLLOW)
+def _nofollow(path: Name, follow_symlinks: bool) -> int:
+    # What has no last name, such as "/", is no link.
+    nameless = not str(path).strip("/.")
+    return 0 if follow_symlinks or nameless else int(lib.TANE_NOFOLLOW)

@@ -123,6 +123,7 @@ class TaneFileSystem(AbstractFileSystem):
                 mount = open_image(
                     self.image, self.selector, kernel=kernel, **self._how
                 )
+                mount.image._owns_kernel = True
                 _mounts[key] = mount
         self._kept, self._forks = mount, forks()
         return mount

@@ -17,9 +17,9 @@ SBIN = {**os.environ, "PATH": f"/usr/sbin:/sbin:{os.environ['PATH']}"}
 MakeImage = Callable[..., Path]
 
 
-def run(*command: str | os.PathLike[str]) -> str:
+def run(*command: str | os.PathLike[str], codes: tuple[int, ...] = (0,)) -> str:
     done = subprocess.run(command, env=SBIN, capture_output=True, text=True)
-    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    assert done.returncode in codes, f"{command}\n{done.stdout}{done.stderr}"
     return done.stdout
 
 

@@ -42,6 +42,7 @@ def test_the_wheel_has_all_that_it_needs() -> None:
     done = subprocess.run(
         [sys.executable, "-c", missing],
         env={**os.environ, "TANE_IMAGE": "/none.elf"},
+        cwd="/",
         capture_output=True,
         text=True,
     )

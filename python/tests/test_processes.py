@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import errno
-import faulthandler
 import multiprocessing
 import os
 import signal
@@ -22,7 +21,7 @@ from conftest import fsck
 import tane
 
 # Whoever takes longer hangs.
-PATIENCE = 300
+PATIENCE = 120
 
 
 def in_child(work: Callable[[], None]) -> int:
@@ -31,7 +30,7 @@ def in_child(work: Callable[[], None]) -> int:
     if pid == 0:
         code = 1
         try:
-            faulthandler.dump_traceback_later(PATIENCE, exit=True)
+            signal.alarm(PATIENCE)
             work()
             code = 0
         except BaseException as error:
