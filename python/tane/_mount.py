@@ -178,11 +178,14 @@ class Mount:
             raise ValueError("the mount is closed")
         return handle
 
-    def _name(self, path: Name) -> bytes:
-        """A path as C wants it."""
+    def _text(self, path: Name) -> str:
         if isinstance(path, TanePath) and path.mount is not self:
             raise ValueError(f"{path!r}: a path of another mount")
-        name = os.fsencode(str(path))
+        return str(path)
+
+    def _name(self, path: Name) -> bytes:
+        """A path as C wants it."""
+        name = os.fsencode(self._text(path))
         if b"\0" in name:
             raise ValueError("embedded null byte")
         return name + b"\0"
@@ -225,12 +228,19 @@ class Mount:
         buffering=0 gives the `RawFile`.
         """
         return _file.open_file(
-            self, str(path), mode, buffering, encoding, errors, newline, permissions
+            self,
+            self._text(path),
+            mode,
+            buffering,
+            encoding,
+            errors,
+            newline,
+            permissions,
         )
 
     def read_bytes(self, path: Name) -> bytes:
         """The whole content of a file. A small one takes a single call."""
-        return _file.read_bytes(self, str(path))
+        return _file.read_bytes(self, self._text(path))
 
     @overload
     def read_many(
@@ -319,7 +329,7 @@ class Mount:
 
     def scandir(self, path: Name = "/") -> ScanDir:
         """The entries of a directory, in the file system's order."""
-        return ScanDir(self, str(path))
+        return ScanDir(self, self._text(path))
 
     def listdir(self, path: Name = "/") -> list[str]:
         with self.scandir(path) as entries:
@@ -336,7 +346,7 @@ class Mount:
                     dirs.append(entry.name)
                 else:
                     files.append(entry.name)
-        path = str(top)
+        path = self._text(top)
         base = path if path.endswith("/") else path + "/"
         if top_down:
             yield path, dirs, files
@@ -381,7 +391,7 @@ class Mount:
 
     def touch(self, path: Name, mode: int = 0o644, exist_ok: bool = True) -> None:
         flags = os.O_WRONLY | os.O_CREAT | (0 if exist_ok else os.O_EXCL)
-        _file.RawFile(self, str(path), flags, mode).close()
+        _file.RawFile(self, self._text(path), flags, mode).close()
         self.utime(path)
 
     def unlink(self, path: Name) -> None:
@@ -510,7 +520,7 @@ class Mount:
 
         `callback(bytes_done, bytes_total)` is called as it goes; see `tane.drive`.
         """
-        _copy.copy_out(self, str(source), os.fspath(to), callback)
+        _copy.copy_out(self, self._text(source), os.fspath(to), callback)
 
     def copy_in(
         self,
@@ -520,7 +530,7 @@ class Mount:
         callback: _copy.Progress | None = None,
     ) -> None:
         """The other way round. Owners are kept."""
-        _copy.copy_in(self, os.fspath(source), str(to), callback)
+        _copy.copy_in(self, os.fspath(source), self._text(to), callback)
 
     # ---- the end
 

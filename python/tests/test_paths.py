@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import MakeImage
 
 import tane
-from conftest import MakeImage
 
 
 @pytest.fixture(params=["host", "image"])
@@ -260,5 +260,8 @@ def test_a_path_is_no_path_of_the_host(
         open(mount / "hello")  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="pickled"):
         pickle.dumps(mount / "hello")
-    with tane.open(other_image) as other, pytest.raises(ValueError, match="another mount"):
+    with (
+        tane.open(other_image) as other,
+        pytest.raises(ValueError, match="another mount"),
+    ):
         other.read_bytes(mount / "hello")
