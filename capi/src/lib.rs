@@ -7,6 +7,7 @@
 //! kernel.rs   tane_kernel_*, tane_syscall
 //! disk.rs     tane_disk_*, tane_probe
 //! block.rs    disks that the caller implements
+//! image.rs    tane_image_*, tane_address, tane_read_files
 //! mount.rs    tane_mount, tane_unmount, what concerns a whole file system
 //! path.rs     calls by path
 //! xattr.rs    extended attributes
@@ -26,6 +27,7 @@ mod dir;
 mod disk;
 mod error;
 mod file;
+mod image;
 mod jail;
 mod kernel;
 mod memory;

@@ -141,6 +141,14 @@ fn memory_keeps_the_promises_of_the_header() {
 }
 
 #[test]
+fn images_are_opened_as_the_command_opens_them() {
+    let scratch = Scratch::new("images");
+    let program = cc(&scratch, "tests/image.c", SHARED);
+    let Some(image) = image(&scratch) else { return };
+    run(start(&program).arg(&image));
+}
+
+#[test]
 fn the_cat_example_prints_a_file() {
     let scratch = Scratch::new("cat");
     let program = cc(&scratch, "examples/cat.c", SHARED);

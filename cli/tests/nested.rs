@@ -77,10 +77,7 @@ fn what_is_written_goes_through_both() {
     s.write("new", &[7; 3_000_000]);
     let before = s.read("outer.img");
     let memory = "--overlay=:memory:";
-    succeed(
-        tane(&s)
-            .args([memory, "cp", "new", "outer.img:/d.qcow2:/new"]),
-    );
+    succeed(tane(&s).args([memory, "cp", "new", "outer.img:/d.qcow2:/new"]));
     assert!(s.read("outer.img") == before);
     for image in ["d.qcow2", "parts.img"] {
         let at = format!("outer.img:/{image}:/new");

@@ -194,6 +194,7 @@ impl Kernel {
                 AttachError::Full => libc::ENOSPC,
                 AttachError::Refused(errno) => errno,
                 AttachError::Dead => libc::ESHUTDOWN,
+                AttachError::Foreign => libc::ENOTSUP,
             };
             Error::from_source(errno, "add a disk", error)
         })?;

@@ -22,6 +22,7 @@
 //! ```text
 //! Kernel ── Disk ── Partition        boots; has disks
 //!    ├───── Volumes                  LUKS, LVM2, RAID on them
+//!    ├───── Image                    all of this for one image, as the command does it
 //!    └───── Mount ─ Tree             paths, confined to the mount
 //!                    ├── Dir         entries by name: the fast way
 //!                    └── File        read, write, seek, sync; Map: as memory
@@ -36,10 +37,12 @@
 //!   everything answers ESHUTDOWN, and [`Kernel::last_words`] says why.
 //! - Descriptors and paths given to [`Kernel::syscall`] are the kernel's own.
 
+mod address;
 mod buffer;
 mod builder;
 mod dir;
 mod disk;
+mod disk_image;
 mod error;
 mod file;
 mod image;
@@ -66,10 +69,12 @@ mod tree;
 mod volumes;
 mod xattr;
 
+pub use address::{Address, Files, HostFiles, ImagePath, Selector, Which};
 pub use buffer::Buffer;
 pub use builder::Builder;
 pub use dir::Dir;
 pub use disk::{Disk, DiskImage, DiskOptions};
+pub use disk_image::{Image, ImageOptions};
 pub use error::{errno_of, Error, Result};
 pub use file::File;
 pub use image::default_image;

@@ -92,12 +92,7 @@ impl Machine {
     }
 
     /// With a disk that is a file of another image, whose Linux comes first.
-    fn nested(
-        outer: &ImagePath,
-        name: &Path,
-        access: Access,
-        global: &Global,
-    ) -> Result<Machine> {
+    fn nested(outer: &ImagePath, name: &Path, access: Access, global: &Global) -> Result<Machine> {
         jail::check_nested(global)?;
         let secrets = secrets::given(global)?;
         let (opened, backend) = nested::open(outer, access, global)?;

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! volume.rs    what a volume is
+//! choose.rs    which of them is meant
 //! luks/        LUKS, opened by dm-crypt
 //!   open.rs      with its data, which may lie elsewhere
 //! lvm/         LVM2, by device mapper
@@ -11,6 +12,7 @@
 //! mapper.rs ioctl.rs   how the kernel is asked
 //! ```
 
+mod choose;
 mod ioctl;
 mod luks;
 mod lvm;
