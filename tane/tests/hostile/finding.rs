@@ -61,9 +61,12 @@ fn says_what(error: &tane::Error) -> bool {
     known && !error.action().is_empty() && (error.path().is_some() || error.text().is_some())
 }
 
+/// Not what file systems say of themselves in the same word.
+pub const WARNING: &str = "WARNING: CPU: ";
+
 /// "WARNING: CPU: 0 PID: 18 at fs/x/y.c:12 function+0x1/0x2": place and function.
 fn warnings(log: &str) -> Vec<String> {
-    let lines = log.lines().filter(|line| line.contains("WARNING: "));
+    let lines = log.lines().filter(|line| line.contains(WARNING));
     let places = lines.map(|line| match line.split_once(" at ") {
         Some((_, place)) => without_offsets(place),
         None => line.to_owned(),

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
 use std::time::Duration;
+use tane_test_support::skip;
 
 /// Images for each file system where nobody asks for more: all of them within
 /// two minutes.
@@ -35,7 +36,10 @@ impl Tally {
     fn add(&mut self, line: Value) {
         let seed = line["seed"].as_u64().unwrap_or_default();
         if line["hang"].is_string() {
-            self.hangs.push(seed);
+            // Twice, if it does so with a fresh kernel too.
+            if self.hangs.last() != Some(&seed) {
+                self.hangs.push(seed);
+            }
         } else if let Some(result) = line["result"].as_str() {
             let hung = self.hangs.last() == Some(&seed);
             let result = if hung { "hung" } else { result };
@@ -186,7 +190,7 @@ pub fn hunt(name: &str) {
     while first < end {
         match watch(name, &dir, first, end, &mut tally) {
             Ok(true) => break,
-            Ok(false) => return,
+            Ok(false) => return skip(format!("a tool that makes {name} is missing")),
             Err(next) => first = next,
         }
     }
