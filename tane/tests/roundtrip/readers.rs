@@ -212,9 +212,10 @@ pub const SEVEN_ZIP: Reader = Reader::Unpack(Unpack {
     status: false, // it warns of links and devices
 });
 
-/// A hard link of HFS+ is a file that names another, which it does not look up.
+/// A hard link of HFS+ is a file that names another, which it does not look up;
+/// and an accent a character of its own, which it leaves so.
 fn not_linked(path: &str) -> bool {
-    without_holes(path) && !path.contains("link")
+    without_holes(path) && !path.contains("link") && path.is_ascii()
 }
 
 /// It has a directory with the volume's name.
