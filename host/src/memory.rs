@@ -225,16 +225,17 @@ unsafe fn reserve_at(va: u64, len: u64, flags: i32) -> io::Result<u64> {
 }
 
 fn reserve(len: u64, randomise: bool) -> io::Result<u64> {
-    if cfg!(tane_tsan) {
-        return reserve_anywhere(len);
-    }
     for attempt in 0..64 {
-        let hint = if randomise {
+        let hint = if randomise || cfg!(tane_tsan) {
             let mut bits = 0u64;
             // SAFETY: fills eight bytes of ours.
             unsafe { libc::getrandom((&raw mut bits).cast(), 8, 0) };
-            // 2 MiB steps anywhere in 1 TiB .. 96 TiB.
-            (1 << 40) + (bits % (95 << 19)) * (2 << 20)
+            match cfg!(tane_tsan) {
+                // 2 MiB steps anywhere in 1 TiB .. 96 TiB.
+                false => (1 << 40) + (bits % (95 << 19)) * (2 << 20),
+                // ThreadSanitizer leaves 512 GiB, which nothing else is in.
+                true => (64 << 30) + (bits % (340 << 9)) * (2 << 20),
+            }
         } else {
             FIXED_BASE + attempt * len.next_multiple_of(1 << 30)
         };
@@ -251,21 +252,4 @@ fn reserve(len: u64, randomise: bool) -> io::Result<u64> {
         }
     }
     Err(io::Error::other("no free range of the address space"))
-}
-
-/// Where the host likes: ThreadSanitizer leaves few places to a program, and maps
-/// something at address 0 when it is asked for another one.
-fn reserve_anywhere(len: u64) -> io::Result<u64> {
-    const STEP: u64 = 2 << 20;
-    // SAFETY: a fresh mapping, of which the ends go again.
-    unsafe {
-        let at = reserve_at(0, len + STEP, 0)?;
-        let base = at.next_multiple_of(STEP);
-        for (from, to) in [(at, base), (base + len, at + len + STEP)] {
-            if from < to {
-                libc::munmap(from as *mut _, (to - from) as usize);
-            }
-        }
-        Ok(base)
-    }
 }

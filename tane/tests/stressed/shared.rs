@@ -206,11 +206,7 @@ impl Visitor<'_> {
 
     /// What does not change is listed once, whatever else does.
     fn list(&mut self) -> Result<bool> {
-        let names = match listed(self.mount, "shared") {
-            Ok(names) => names,
-            // The text of the error is enough for whoever it concerns.
-            Err(error) => return Err(error),
-        };
+        let names = listed(self.mount, "shared")?;
         let anchors = names.iter().filter(|name| name.starts_with("anchor-"));
         let should = (0..ANCHORS).map(|n| format!("anchor-{n:03}"));
         assert!(anchors.eq(should.collect::<Vec<_>>().iter()), "{names:?}");
