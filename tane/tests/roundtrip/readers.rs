@@ -68,10 +68,7 @@ fn text(output: &Output) -> String {
 }
 
 /// Regular files with names that are text, and known.
-fn files<'a>(
-    wanted: &'a Manifest,
-    knows: fn(&str) -> bool,
-) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+fn files(wanted: &Manifest, knows: fn(&str) -> bool) -> impl Iterator<Item = (&str, &[u8])> {
     wanted.iter().filter_map(move |(path, entry)| {
         let path = path.to_str().filter(|path| knows(path))?;
         Some((path, entry.content.as_deref()?))
