@@ -186,6 +186,9 @@ const ENDS_OF_THE_NETWORK: &[i64] = &[
     libc::SYS_accept4,
 ];
 
+/// Whether a call on a socket waits.
+const WAITING: &[u32] = &[libc::FIONBIO as u32, libc::FIONREAD as u32];
+
 // linux/fs.h, asm-generic/ioctls.h: terminals, sizes of disks, what lsattr shows.
 const ASKING: &[u32] = &[
     0x5401,      // TCGETS
@@ -278,6 +281,7 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
         ASKING,
         ECHO,
         if jail.trees.is_empty() { &[] } else { CHANGING },
+        if jail.network { WAITING } else { &[] },
     ];
     one_of(t, libc::SYS_ioctl, 1, &requests.concat());
     // Not F_SETOWN: it would have signals sent to others.

@@ -115,6 +115,18 @@ pub struct DiskImage {
     image: tane_images::Image,
 }
 
+impl DiskImage {
+    /// Whether the whole of it is a file system that every kernel image can read and
+    /// write, the [`tiny_image`](crate::tiny_image) too: an ext2, ext3 or ext4
+    /// without rare features, or a FAT. False if it cannot be read.
+    pub fn is_plain(&self) -> bool {
+        let backend = &self.image.backend;
+        let mut head = vec![0; backend.size().min(probe::HEAD as u64) as usize];
+        let read = backend.read(&[tane_images::buffer_mut(&mut head)], 0);
+        read.is_ok() && probe::is_plain(&head)
+    }
+}
+
 /// A disk that a kernel has.
 ///
 /// Cheap to clone. When the last handle is dropped, and the last

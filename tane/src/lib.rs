@@ -77,7 +77,7 @@ pub use disk::{Disk, DiskImage, DiskOptions};
 pub use disk_image::{Image, ImageOptions};
 pub use error::{errno_of, Error, Result};
 pub use file::File;
-pub use image::default_image;
+pub use image::{default_image, tiny_image};
 pub use kernel::Kernel;
 pub use map::{Map, MapOptions};
 pub use metadata::{FileType, Metadata};

@@ -72,6 +72,13 @@ impl Needs {
     }
 }
 
+fn of_the_network() -> impl Iterator<Item = PathBuf> {
+    let certificates = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter();
+    let own = certificates.filter_map(std::env::var_os).map(PathBuf::from);
+    let all = NETWORK.iter().map(PathBuf::from).chain(own);
+    all.filter(|path| path.exists())
+}
+
 #[derive(Default)]
 struct State {
     needs: Option<Needs>,
@@ -130,7 +137,12 @@ fn failure(e: tane::jail::Error) -> Failure {
 }
 
 /// An image is about to be opened.
-pub(super) fn enter(image: &Path, kernel: &Path, access: Access, global: &Global) -> Result<()> {
+pub(super) fn enter(
+    image: &Path,
+    kernels: &[Option<&Path>],
+    access: Access,
+    global: &Global,
+) -> Result<()> {
     if is_off(global) {
         return Ok(());
     }
@@ -144,7 +156,10 @@ pub(super) fn enter(image: &Path, kernel: &Path, access: Access, global: &Global
         }
         state.left = needs.images.len();
         let mut jail = Jail::new();
-        jail.boots(true).read(kernel);
+        jail.boots(true);
+        for kernel in kernels.iter().flatten() {
+            jail.read(kernel);
+        }
         // Who has locked an image, for the message.
         jail.read("/proc/locks");
         for (image, access) in &needs.images {
@@ -153,10 +168,6 @@ pub(super) fn enter(image: &Path, kernel: &Path, access: Access, global: &Global
         for image in &global.with {
             allow_image(&mut jail, image, access, global);
         }
-        // What does not exist is the verb's to complain about.
-        for path in needs.sources.iter().filter(|p| p.exists()) {
-            jail.read(path);
-        }
         for path in needs.trees.iter().filter(|p| p.exists()) {
             jail.write_beneath(path);
         }
@@ -164,9 +175,11 @@ pub(super) fn enter(image: &Path, kernel: &Path, access: Access, global: &Global
         let named = needs.images.iter().map(|(image, _)| image.as_path());
         needs.network = named.chain(with).any(is_remote);
         if needs.network {
-            for path in NETWORK.iter().filter(|path| Path::new(path).exists()) {
-                jail.read(path);
-            }
+            needs.sources.extend(of_the_network());
+        }
+        // What does not exist is the verb's to complain about.
+        for path in needs.sources.iter().filter(|p| p.exists()) {
+            jail.read(path);
         }
         jail.network(needs.network).exec(needs.programs);
         match global.memory_limit {
@@ -214,6 +227,11 @@ pub(super) fn close(global: &Global) -> Result<()> {
 
 /// The files that an image consists of, as far as its first bytes tell.
 fn allow_image(jail: &mut Jail, image: &Path, access: Access, global: &Global) {
+    allow_overlay(jail, access, global);
+    if is_remote(image) {
+        // It may be a stream.
+        return allow_unpacking(jail);
+    }
     let Ok(real) = image.canonicalize() else {
         return;
     };
@@ -228,10 +246,7 @@ fn allow_image(jail: &mut Jail, image: &Path, access: Access, global: &Global) {
     allow(jail, &real);
     let format = global.format.unwrap_or_else(|| sniff(&real));
     if format.is_stream() {
-        let place = std::env::var_os("TMPDIR").unwrap_or("/var/tmp".into());
-        if Path::new(&place).is_dir() {
-            jail.create_beneath(place);
-        }
+        allow_unpacking(jail);
     }
     if format.is_stream() || matches!(format, Format::Qcow2 | Format::Vmdk) {
         // Beside the image, and beside a symlink to it.
@@ -243,6 +258,17 @@ fn allow_image(jail: &mut Jail, image: &Path, access: Access, global: &Global) {
             allow(jail, path);
         }
     }
+}
+
+/// Into a temporary file.
+fn allow_unpacking(jail: &mut Jail) {
+    let place = std::env::var_os("TMPDIR").unwrap_or("/var/tmp".into());
+    if Path::new(&place).is_dir() {
+        jail.create_beneath(place);
+    }
+}
+
+fn allow_overlay(jail: &mut Jail, access: Access, global: &Global) {
     match &global.overlay {
         _ if global.forgets() => {}
         Some(file) if file.exists() => {

@@ -73,8 +73,10 @@ impl Machine {
         };
         images().try_for_each(check)?;
         let secrets = secrets::given(global)?;
-        let kernel = kernel_image(global)?;
-        jail::enter(&at.image, &kernel, access, global)?;
+        let mut kernel = kernel_image(global)?;
+        let tiny = tiny_image(global);
+        let kernels = [Some(kernel.as_path()), tiny.as_deref()];
+        jail::enter(&at.image, &kernels, access, global)?;
         let options = Machine::options(access, global);
         let open = |image: &Path| {
             options
@@ -82,6 +84,9 @@ impl Machine {
                 .map_err(|e| refused(image, access, &e))
         };
         let opened = images().map(open).collect::<Result<Vec<_>>>()?;
+        if let Some(tiny) = tiny.filter(|_| opened.iter().all(tane::DiskImage::is_plain)) {
+            kernel = tiny;
+        }
         let mut machine = Machine::booted(&kernel, global)?;
         machine.secrets = secrets;
         jail::close(global)?;
@@ -290,6 +295,15 @@ fn kernel_image(global: &Global) -> Result<PathBuf> {
     match &global.kernel {
         Some(path) => Ok(path.clone()),
         None => tane::default_image().map_err(no_start),
+    }
+}
+
+/// What serves plain images, unless somebody wants something else.
+fn tiny_image(global: &Global) -> Option<PathBuf> {
+    let any = global.kernel.is_none() && global.fs.is_none() && global.verity.is_none();
+    match any && global.with.is_empty() && global.cpus.unwrap_or(1) == 1 {
+        true => tane::tiny_image(),
+        false => None,
     }
 }
 
