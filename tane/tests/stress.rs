@@ -29,7 +29,9 @@ const ROUNDS_OF_A_FILE_SYSTEM: u64 = 12;
 const FILE_SYSTEMS: [&str; 4] = [
     "-t ext4 -b 4096",
     "-t ext4 -b 1024",
-    "-t ext4 -b 4096 -O inline_data -I 256",
+    // Not inline_data: ext4 loses what was written to such a file by mmap(2), the
+    // host's Linux 6.18 as well as ours.
+    "-t ext4 -b 4096 -O ^dir_index -I 128",
     "-t ext4 -b 2048 -J size=4",
 ];
 
@@ -248,19 +250,26 @@ fn random_work_on_an_ext4_comes_out_as_it_must() {
     println!("stress: {seconds} seconds, TANE_STRESS_SEED={seed}");
     let start = Instant::now();
     let over = start + Duration::from_secs(seconds);
-    let mut stress = Stress::fresh(Random(seed), FILE_SYSTEMS[0], Tally::default());
+    // Which kind of file system comes first.
+    let first = from_environment("TANE_STRESS_FIRST", 0) as usize;
+    let kind = |n: u64| {
+        FILE_SYSTEMS[(first + (n / ROUNDS_OF_A_FILE_SYSTEM) as usize) % FILE_SYSTEMS.len()]
+    };
+    let mut stress = Stress::fresh(Random(seed), kind(0), Tally::default());
     for n in 0.. {
         // All kinds of rounds are done, however short the time is.
         if n >= 6 && Instant::now() > over {
             break;
         }
         if n != 0 && n % ROUNDS_OF_A_FILE_SYSTEM == 0 {
-            let kind = (n / ROUNDS_OF_A_FILE_SYSTEM) as usize % FILE_SYSTEMS.len();
             let Stress { random, tally, .. } = stress;
-            stress = Stress::fresh(random, FILE_SYSTEMS[kind], tally);
+            stress = Stress::fresh(random, kind(n), tally);
         }
         let cpus = [1, 2, 4][n as usize % 3];
         let end = [End::Unmount, End::Halt][n as usize % 2];
+        if seconds > 300 {
+            println!("stress: round {n}, {}, {cpus} CPUs, {end:?}", kind(n));
+        }
         if stress.round(cpus, end).is_none() {
             return;
         }
