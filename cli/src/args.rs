@@ -177,6 +177,7 @@ pub enum Verb {
     Chmod(chmod::Args),
     Chown(chown::Args),
     Touch(touch::Args),
+    MakeImage(make_image::Args),
     Tar(tar::Args),
     Mount(mount::Args),
     Umount(umount::Args),

@@ -14,6 +14,7 @@ pub mod inspect;
 pub mod kaslr;
 pub mod ln;
 pub mod ls;
+pub mod make_image;
 pub mod mkdir;
 pub mod mount;
 pub mod mv;
