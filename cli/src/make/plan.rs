@@ -1,9 +1,9 @@
 //! What an image needs, from what is in it: how large it has to be, and who it is.
-//! Everything here follows from names, lengths and attributes alone, which are the
-//! same on every machine; how many blocks the host needs for a file is not.
+//! Everything here follows from names, lengths, owners, modes and times alone, which are
+//! the same on every machine; how many blocks the host needs for a file is not.
 
 use super::emit::Times;
-use super::tree::{Content, Tree};
+use super::tree::Tree;
 use crate::sys::{Kind, Time};
 use crate::tools::mkfs::journal;
 use sha2::{Digest, Sha256};
@@ -71,8 +71,8 @@ impl Plan {
     }
 }
 
-/// Identities of an image: of what it holds, but for the files' bytes, which would
-/// have to be read twice. Two UUIDs (RFC 9562, version 8) and a seed.
+/// Identities of an image: of what it holds, but for the files' bytes and
+/// attributes, which would have to be read twice. Two UUIDs (RFC 9562, version 8) and a seed.
 pub struct Identity {
     pub uuid: String,
     pub hash_seed: String,
@@ -98,10 +98,6 @@ impl Identity {
             };
             add(&path);
             add(&node.target);
-            // Of a directory of the host the rest is read later.
-            if !matches!(node.content, Content::Host(_)) {
-                add(&node.xattrs.packed);
-            }
             let (mtime, owner) = (stat.mtime, (stat.uid, stat.gid));
             add(format!("{} {owner:?} {} {size} {mtime:?}", stat.mode, stat.rdev).as_bytes());
         }

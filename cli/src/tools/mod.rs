@@ -1,11 +1,12 @@
 //! Programs of the distribution that make, check and resize file systems: what no
 //! system call does. They work on an ordinary file.
 
+pub mod check;
 pub mod mkfs;
+pub mod partition;
 
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -71,6 +72,3 @@ impl Tool {
         ))
     }
 }
-
-/// Words that the user adds for a tool, behind `--`.
-pub type Extra = Vec<OsString>;
