@@ -183,7 +183,13 @@ fn an_image_is_sound_and_holds_what_the_directory_holds() {
     assert_sound(&image);
     std::fs::create_dir(scratch.join("out")).expect("mkdir");
     succeed(scratch.tane().args(["cp", "-q", "a.img:/.", "out"]));
-    let _ = std::fs::remove_dir(scratch.join("out/lost+found"));
+    std::fs::remove_dir(scratch.join("out/lost+found")).expect("the one of mke2fs");
+    let time = sample
+        .metadata()
+        .and_then(|m| m.modified())
+        .expect("a time");
+    let out = std::fs::File::open(scratch.join("out")).expect("a directory");
+    out.set_modified(time).expect("utimensat");
     let without = if tane_test_support::is_root() {
         "holes"
     } else {
@@ -338,9 +344,7 @@ fn layers_of_a_container_image_take_away_what_they_white_out() {
     let mut names: Vec<_> = text(&found).lines().map(String::from).collect();
     names.retain(|name| !name.ends_with("lost+found"));
     names.sort();
-    let names: Vec<_> = names.iter().filter_map(|n| n.split_once(":/")).collect();
-    let names: Vec<_> = names.iter().map(|n| n.1).collect();
-    assert_eq!(names, ["", "a", "a/new", "b", "b/stays"]);
+    assert_eq!(names, ["/", "/a", "/a/new", "/b", "/b/stays"]);
 }
 
 #[test]
@@ -408,7 +412,7 @@ fn an_image_that_is_too_small_is_an_error_and_leaves_nothing() {
     scratch.write("tree/large", &noise);
     let args = ["make-image", "--size=16M", "tree", "a.img"];
     let failed = exit(scratch.tane().args(args), 1);
-    assert!(text(&failed.stderr).contains("No space left"), "{failed:?}");
+    assert!(text(&failed.stderr).contains("no space left"), "{failed:?}");
     let left = std::fs::read_dir(scratch.path())
         .expect("a listing")
         .count();

@@ -157,10 +157,11 @@ fn fixed_ext(kind: &str, fixed: &Fixed, add: &mut impl FnMut(&[&str])) {
         add(&["-J", &format!("size={}", journal(fixed.size) >> 20)]);
     }
     let seed = &fixed.hash_seed;
+    // The file is new and all zeroes, and so is a journal that nobody writes.
     add(&[
         "-E",
         &format!(
-            "nodiscard,lazy_itable_init=0,lazy_journal_init=0,root_owner=0:0,hash_seed={seed}"
+            "nodiscard,lazy_itable_init=0,lazy_journal_init=1,root_owner=0:0,hash_seed={seed}"
         ),
     ]);
 }
