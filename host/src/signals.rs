@@ -174,7 +174,11 @@ fn find_stack(rsp: u64) -> Option<&'static Entry> {
     })
 }
 
-pub(crate) unsafe extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+pub(crate) unsafe extern "C" fn handler(
+    signal: i32,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
     let context_ = &mut *context.cast::<libc::ucontext_t>();
     let regs = &mut context_.uc_mcontext.gregs;
     let rip = regs[libc::REG_RIP as usize] as u64;

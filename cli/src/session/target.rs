@@ -5,7 +5,7 @@
 use super::choose::{choose, choose_place};
 use super::machine::Machine;
 use super::Access;
-use crate::address::ImagePath;
+use crate::address::{is_remote, ImagePath};
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::sys::{Errno, Fd, Root, Side, Sys};
@@ -43,7 +43,11 @@ impl Target {
     /// The volume that holds the file system which the address means; with `blank`
     /// the place for one, whatever is there.
     pub fn open(at: &ImagePath, access: Access, blank: bool, global: &Global) -> Result<Target> {
-        let machine = Machine::with_image(&at.image, access, global)?;
+        if at.within.is_some() && access == Access::Write {
+            let text = "is inside another image: copy it out of there first";
+            return Err(Failure::usage(format!("{}: {text}", at.image.display())));
+        }
+        let machine = Machine::with_image(at, access, global)?;
         let device = match blank {
             true => choose_place(&machine, at)?,
             false => choose(&machine, at, global)?,
@@ -55,7 +59,7 @@ impl Target {
         let fstype = volume.found.as_ref().map(|f| f.fstype.clone());
         let (kind, start, size) = (volume.kind.clone(), volume.start, volume.size);
         let last_start = list.iter().filter_map(|v| v.start).max();
-        let is_file = kind == VolumeKind::Disk && is_raw(&at.image, global);
+        let is_file = kind == VolumeKind::Disk && is_raw(at, global);
         Ok(Target {
             image: at.image.clone(),
             start: start.unwrap_or(0),
@@ -217,10 +221,10 @@ fn failed(image: &Path, e: &io::Error) -> Failure {
 }
 
 /// Whether the file has the disk's bytes as they are, and is what is written to.
-pub fn is_raw(image: &Path, global: &Global) -> bool {
+pub fn is_raw(at: &ImagePath, global: &Global) -> bool {
     let raw = tane::images::Format::Raw;
     let found = || {
-        let file = File::open(image)?;
+        let file = File::open(&at.image)?;
         tane::images::detect(&tane::images::Raw::from_file(
             file,
             tane::images::Access::default(),
@@ -230,7 +234,7 @@ pub fn is_raw(image: &Path, global: &Global) -> bool {
         Some(format) => format == raw,
         None => found().is_ok_and(|format| format == raw),
     };
-    is && global.overlay.is_none()
+    is && global.overlay.is_none() && at.within.is_none() && !is_remote(&at.image)
 }
 
 /// flock(2), as every verb that writes does it.

@@ -4,7 +4,7 @@ use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use crate::output::Output;
-use crate::session::{image_path, Access, Target};
+use crate::session::{declare, image_path, Access, Needs, Target};
 use crate::tools::check::{self, State};
 use serde_json::json;
 use std::ffi::OsString;
@@ -37,6 +37,7 @@ pub struct Args {
 
 pub fn run(args: Args, global: &Global) -> Result<u8> {
     interrupt::be_orderly();
+    declare(Needs::no_jail());
     let at = image_path(&args.image, global)?;
     let access = match args.repair {
         true => Access::Write,

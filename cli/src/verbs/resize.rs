@@ -5,7 +5,7 @@ use crate::args::{parse_size, Global};
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use crate::output::Output;
-use crate::session::{image_path, is_raw, Access, Target};
+use crate::session::{declare, image_path, is_raw, Access, Needs, Target};
 use crate::tools::{check, partition, Tool};
 use serde_json::json;
 use std::ffi::OsString;
@@ -52,6 +52,8 @@ enum Wanted {
 
 pub fn run(args: Args, global: &Global) -> Result<u8> {
     interrupt::be_orderly();
+    // Several kernels, one after another, and programs in between.
+    declare(Needs::no_jail());
     let at = image_path(&args.image, global)?;
     let target = Target::open(&at, Access::Read, false, global)?;
     let kind = target.fstype.clone().ok_or_else(|| {
@@ -116,7 +118,7 @@ fn unmountable(at: &ImagePath, e: &tane::Error) -> Failure {
 /// As large as it may be where it is.
 fn room(target: &Target, at: &ImagePath, global: &Global) -> Result<u64> {
     match target.kind {
-        VolumeKind::Partition(_) if is_last(target) && is_raw(&at.image, global) => {
+        VolumeKind::Partition(_) if is_last(target) && is_raw(at, global) => {
             let len = at.image.metadata().map_err(|e| fail(at, &e.to_string()))?;
             let end = len.len().saturating_sub(ALIGN) / ALIGN * ALIGN;
             Ok(end.saturating_sub(target.start).max(target.size))
@@ -134,7 +136,7 @@ fn grow(target: Target, at: &ImagePath, kind: &str, size: u64, global: &Global) 
         return Err(fail(at, &format!("{kind} cannot be resized")));
     }
     if size > target.size {
-        let raw = is_raw(&at.image, global) && at.image.is_file();
+        let raw = is_raw(at, global) && at.image.is_file();
         match target.kind {
             _ if !raw => {
                 let text = "only raw images grow: use qemu-img resize, then max";
@@ -200,9 +202,7 @@ fn shrink(target: Target, at: &ImagePath, kind: &str, size: u64, global: &Global
             let done = file.and_then(|file| file.set_len(size));
             done.map_err(|e| fail(at, &e.to_string()))
         }
-        VolumeKind::Partition(n) if is_raw(&at.image, global) => {
-            partition::resize(&at.image, n, size)
-        }
+        VolumeKind::Partition(n) if is_raw(at, global) => partition::resize(&at.image, n, size),
         _ => Ok(()),
     }
 }
