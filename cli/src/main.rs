@@ -8,11 +8,13 @@ mod failure;
 mod fuse;
 mod interrupt;
 mod login;
+mod make;
 mod names;
 mod output;
 mod session;
 mod show;
 mod sys;
+mod tools;
 mod users;
 mod verbs;
 mod walk;
@@ -65,6 +67,10 @@ fn run(cli: Cli) -> failure::Result<u8> {
         Verb::Chmod(a) => verbs::chmod::run(a, global),
         Verb::Chown(a) => verbs::chown::run(a, global),
         Verb::Touch(a) => verbs::touch::run(a, global),
+        Verb::Mkfs(a) => verbs::mkfs::run(a, global),
+        Verb::Fsck(a) => verbs::fsck::run(a, global),
+        Verb::Resize(a) => verbs::resize::run(a, global),
+        Verb::MakeImage(a) => verbs::make_image::run(a, global),
         Verb::Tar(a) => verbs::tar::run(a, global),
         Verb::Mount(a) => verbs::mount::run(a, global),
         Verb::Umount(a) => verbs::umount::run(a),

@@ -4,6 +4,7 @@ use crate::abi;
 use crate::area::{self, Area};
 use crate::bias;
 use crate::call::{Caller, GONE};
+use crate::clock::{Clock, Deterministic};
 use crate::cpu::{self, Gate};
 use crate::image::{Image, ImageError};
 use crate::inner::{Inner, Parts};
@@ -26,6 +27,8 @@ pub struct Builder {
     pub randomise: bool,
     pub vmalloc: u64,
     pub user_window: u64,
+    /// Instead of the host's clocks and entropy. One CPU only.
+    pub deterministic: Option<Deterministic>,
     #[allow(clippy::type_complexity)]
     pub log: Option<Box<dyn Fn(&str) + Send + Sync>>,
 }
@@ -39,6 +42,7 @@ impl Default for Builder {
             randomise: true,
             vmalloc: 16 << 30,
             user_window: 64 << 30,
+            deterministic: None,
             log: None,
         }
     }
@@ -98,6 +102,11 @@ impl Builder {
                 "more virtual CPUs than this kernel image can use (tiny: one; the others: eight)",
             ));
         }
+        if cpus > 1 && self.deterministic.is_some() {
+            return Err(BootError::Options(
+                "several virtual CPUs are not in step: a deterministic kernel has one",
+            ));
+        }
         if self.cmdline.len() >= abi::CMDLINE_SIZE {
             return Err(BootError::Options("the kernel command line is too long"));
         }
@@ -136,6 +145,7 @@ impl Builder {
             gate,
             header: image.header,
             log: Log::new(self.log),
+            clock: Clock::new(self.deterministic),
         };
         let inner = Inner::new(parts, cpus).ok_or(BootError::TooManyKernels)?;
         prepare(&inner, &self.cmdline, cpus);

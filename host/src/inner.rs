@@ -4,6 +4,7 @@ use crate::abi;
 use crate::area::Area;
 use crate::bias;
 use crate::call::{Caller, Wait};
+use crate::clock::Clock;
 use crate::cpu::{Cpu, Gate};
 use crate::futex;
 use crate::kernel::Doorbell;
@@ -21,6 +22,7 @@ pub(crate) struct Inner {
     pub gate: Gate,
     pub header: abi::ImageHeader,
     pub log: Log,
+    pub clock: Clock,
     /// The size of the CPUs, 0 if no thread can keep one between its calls.
     pub kept_bytes: u64,
     cpus: Vec<Cpu>,
@@ -60,6 +62,7 @@ pub(crate) struct Parts {
     pub gate: Gate,
     pub header: abi::ImageHeader,
     pub log: Log,
+    pub clock: Clock,
 }
 
 impl Inner {
@@ -82,6 +85,7 @@ impl Inner {
             gate: parts.gate,
             header: parts.header,
             log: parts.log,
+            clock: parts.clock,
             doorbells: (0..abi::MAX_DEVICES).map(|_| RwLock::new(None)).collect(),
             init: Mutex::new(()),
             dead: AtomicU32::new(0),

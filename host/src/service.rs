@@ -19,6 +19,8 @@ const TRIES: u32 = 200;
 /// with each signal without an effect: they queue up while a thread is stopped.
 const PATIENCE: Duration = Duration::from_millis(1);
 const PATIENCE_MAX: Duration = Duration::from_secs(1);
+/// How often to look whether time that stands still has to pass.
+const STILL: Duration = Duration::from_millis(2);
 
 pub fn now() -> u64 {
     let mut t = libc::timespec {
@@ -55,9 +57,8 @@ fn serve(kernel: &Inner, cpu: Cpu) {
         if kernel.is_dead() {
             return;
         }
-        let now = now();
         let deadline = v.deadline.load(Ordering::SeqCst);
-        if deadline <= now {
+        if deadline <= kernel.clock.time() {
             raise_timer(v, deadline);
         }
         if v.pending.load(Ordering::SeqCst) != 0 && cpu.is_online() {
@@ -81,7 +82,7 @@ fn serve(kernel: &Inner, cpu: Cpu) {
             continue;
         }
         patience = PATIENCE;
-        sleep(cpu, seen);
+        sleep(kernel, cpu, seen);
     }
 }
 
@@ -169,19 +170,26 @@ fn run(kernel: &Inner, cpu: Cpu, tid: u32) {
 }
 
 /// Sleep until the deadline or a kick. `sleep_until` is public before the
-/// deadline is read: whoever sets an earlier one sees it and kicks.
-fn sleep(cpu: Cpu, seen: u32) {
+/// deadline is read: whoever sets an earlier one sees it and kicks. A deadline
+/// that time alone does not bring is looked at now and then.
+fn sleep(kernel: &Inner, cpu: Cpu, seen: u32) {
     let v = cpu.shared();
     v.sleep_until.store(u64::MAX, Ordering::SeqCst);
     let deadline = v.deadline.load(Ordering::SeqCst);
-    let timeout =
-        (deadline != u64::MAX).then(|| Duration::from_nanos(deadline.saturating_sub(now())));
+    let still = kernel.clock.is_still();
+    let timeout = (deadline != u64::MAX).then(|| match still {
+        true => STILL,
+        false => Duration::from_nanos(deadline.saturating_sub(now())),
+    });
     v.sleep_until.store(deadline.max(1), Ordering::SeqCst);
     let wanted = v.pending.load(Ordering::SeqCst) != 0 && cpu.is_online();
     if v.deadline.load(Ordering::SeqCst) == deadline && !wanted {
         futex::wait(&v.kick, seen, timeout);
     }
     v.sleep_until.store(0, Ordering::SeqCst);
+    if still && v.kick.load(Ordering::SeqCst) == seen {
+        kernel.pass_time();
+    }
 }
 
 /// An interrupt is still pending and the CPU still taken: send its thread a

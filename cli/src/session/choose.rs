@@ -50,6 +50,27 @@ pub fn choose(machine: &Machine, at: &ImagePath, global: &Global) -> Result<Path
     }
 }
 
+/// The device that the address means, whatever is on it: without a selector the
+/// whole disk.
+pub fn choose_place(machine: &Machine, at: &ImagePath) -> Result<PathBuf> {
+    let volumes = machine.volumes()?;
+    let list = volumes.list();
+    let which = at.selector.as_ref().and_then(|s| s.volume.as_ref());
+    let found: Vec<_> = match which {
+        None => list.iter().take(1).collect(),
+        Some(which) => list.iter().filter(|v| is_selected(v, which)).collect(),
+    };
+    let fail = |text: &str| {
+        let text = format!("{}: {text}{}", at.image.display(), self::list(volumes, at));
+        Failure::image(text)
+    };
+    match found[..] {
+        [one] => one.device.clone().ok_or_else(|| fail("is not open")),
+        [] => Err(fail("no such place in it")),
+        _ => Err(fail("several match")),
+    }
+}
+
 /// The places of the file systems that the selector leaves.
 fn candidates(volumes: &Volumes, which: Option<&Which>, global: &Global) -> Vec<usize> {
     let list = volumes.list();

@@ -61,6 +61,23 @@ fn mount(machine: Arc<Machine>, at: &ImagePath, access: Access, global: &Global)
 }
 
 impl Opened {
+    /// A file system that was just made on a device of the machine's.
+    pub fn new(
+        machine: Machine,
+        device: &Path,
+        options: &tane::MountOptions,
+    ) -> std::result::Result<Opened, tane::Error> {
+        let mount = options.mount(&machine.kernel, device)?;
+        Ok(Opened {
+            kernel: machine.kernel.clone(),
+            mount: Some(mount),
+            machine: Arc::new(machine),
+            access: Access::Write,
+            device: device.to_owned(),
+            place: OnceLock::new(),
+        })
+    }
+
     /// Another file system of the same image.
     pub fn beside(&self, at: &ImagePath, global: &Global) -> Result<Opened> {
         mount(self.machine.clone(), at, self.access, global)

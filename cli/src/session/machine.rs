@@ -39,17 +39,26 @@ impl Machine {
         Machine::booted(&kernel_image(global)?, global)
     }
 
+    /// A kernel that does the same each time: see [`tane::Builder::deterministic`].
+    pub fn deterministic(time: u64, seed: u64, global: &Global) -> Result<Machine> {
+        let builder = builder(&kernel_image(global)?, global);
+        Machine::boot(builder.deterministic(time, seed), global)
+    }
+
+    /// Adds an image that is to be written.
+    pub fn add_new(&mut self, image: &Path, global: &Global) -> Result<&Disk> {
+        let options = Machine::options(Access::Write, global);
+        let opened = options.open_image(image);
+        let opened = opened.map_err(|e| refused(image, Access::Write, &e))?;
+        self.add(image, opened, &options, Access::Write)?;
+        Ok(&self.disks[self.disks.len() - 1])
+    }
+
     fn booted(image: &Path, global: &Global) -> Result<Machine> {
-        let mut builder = tane::Kernel::builder().image(image);
-        if let Some(memory) = global.memory {
-            builder = builder.memory(memory);
-        }
-        if let Some(count) = global.cpus {
-            builder = builder.cpus(count);
-        }
-        if let Some(words) = &global.append {
-            builder = builder.cmdline(words);
-        }
+        Machine::boot(builder(image, global), global)
+    }
+
+    fn boot(builder: tane::Builder, global: &Global) -> Result<Machine> {
         let kernel = builder.boot().map_err(no_start)?;
         Ok(Machine {
             volumes: OnceLock::new(),
@@ -305,6 +314,20 @@ fn tiny_image(global: &Global) -> Option<PathBuf> {
         true => tane::tiny_image(),
         false => None,
     }
+}
+
+fn builder(image: &Path, global: &Global) -> tane::Builder {
+    let mut builder = tane::Kernel::builder().image(image);
+    if let Some(memory) = global.memory {
+        builder = builder.memory(memory);
+    }
+    if let Some(count) = global.cpus {
+        builder = builder.cpus(count);
+    }
+    if let Some(words) = &global.append {
+        builder = builder.cmdline(words);
+    }
+    builder
 }
 
 /// Says what is wrong before a kernel is booted for it.

@@ -7,12 +7,14 @@ mod machine;
 mod nested;
 mod place;
 mod secrets;
+mod target;
 
 pub use choose::selector;
 use image::open_image;
 pub use image::Opened;
 pub use jail::{declare, Needs};
 pub use machine::{Content, Machine};
+pub use target::{is_raw, Target};
 
 use crate::address::{Address, Disk, ImagePath};
 use crate::args::Global;

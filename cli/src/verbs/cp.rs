@@ -238,6 +238,7 @@ fn transfer(
         sparse: args.sparse,
         no_clobber: args.no_clobber,
         duplicates: false,
+        empty: false,
     };
     let write_here = matches!(to, End::Image(_));
     copy::copy(

@@ -220,6 +220,7 @@ fn extract(what: &What, common: &Common, global: &Global) -> Result<Report> {
         sparse: *sparse,
         no_clobber: *no_clobber,
         duplicates: true,
+        empty: false,
     };
     let to = copy::Destination {
         dir,
