@@ -31,6 +31,8 @@ fn main() -> ExitCode {
         let (args, logins) = login::take_out(args);
         let mut cli = Cli::parse_from(verbs::find::accept_single_dashes(args.into_iter()));
         cli.global.logins = logins;
+        // Landlock lets nobody mount, and Ctrl-C unmounts.
+        cli.global.no_jail |= matches!(cli.verb, Verb::Mount(_));
         // Both while there is one thread.
         tane::prepare();
         interrupt::install(&cli.global);

@@ -7,7 +7,7 @@ use crate::fuse::background::{self, Ready};
 use crate::fuse::{self, Busy, Death, Manner, Served};
 use crate::interrupt;
 use crate::names::plain;
-use crate::session::{declare, image_path, Access, Needs, Session};
+use crate::session::{image_path, Access, Session};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,6 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         return background::start();
     }
     let ready = args.ready.map(Ready::new);
-    // Landlock lets nobody mount, and the server unmounts when it ends.
-    declare(Needs::no_jail());
     let at = image_path(&args.image, global)?;
     let access = match args.rw {
         true => Access::Write,
