@@ -69,7 +69,7 @@ fn it_is_larger_than_memory_full_when_that_is_and_gone_when_removed() {
     let made = resident();
     assert!(made > 0 && made < 64 * MIB, "{made} bytes");
     let first = mount(&kernel, &disk.device());
-    let data: Vec<u8> = (0..64 * MIB).map(|i| (i * 7 >> 3) as u8).collect();
+    let data: Vec<u8> = (0..64 * MIB).map(|i| ((i * 7) >> 3) as u8).collect();
     first.write("f", &data).expect("writes");
     first.unmount().expect("unmounts");
     assert!(resident() >= made + 64 * MIB, "{} bytes", resident());
