@@ -26,6 +26,8 @@ pub struct Ram {
     most: Option<u64>,
     /// Up to here nobody needs to be asked.
     allowed: AtomicU64,
+    /// What writes that are under way may yet take, at most.
+    coming: AtomicU64,
     /// Who asks, does it alone.
     asking: Mutex<()>,
 }
@@ -61,6 +63,7 @@ impl Ram {
             file,
             most,
             allowed: AtomicU64::new(0),
+            coming: AtomicU64::new(0),
             asking: Mutex::default(),
         })
     }
@@ -70,15 +73,27 @@ impl Ram {
         Ok(self.file.metadata()?.blocks() * 512)
     }
 
-    /// An error unless there is memory for what this range does not have yet.
-    fn make_room(&self, offset: u64, len: u64) -> io::Result<()> {
+    /// Write a piece, if there is memory for what this range does not have yet.
+    fn put(&self, from: Buffers, offset: u64, len: u64) -> io::Result<()> {
         // At most so much is new: part pages at both ends.
         let new = len + 8192;
-        if self.resident()? + new <= self.allowed.load(Ordering::Relaxed) {
+        let before = self.coming.fetch_add(new, Ordering::SeqCst);
+        let done = self
+            .make_room(offset, len, new, before)
+            .and_then(|()| self.raw.write(from, offset));
+        self.coming.fetch_sub(new, Ordering::SeqCst);
+        done
+    }
+
+    /// An error unless there is room for it beside what others are writing. Their
+    /// part was read before what is resident: it is in one of the two, or in both.
+    fn make_room(&self, offset: u64, len: u64, new: u64, others: u64) -> io::Result<()> {
+        if self.resident()? + others + new <= self.allowed.load(Ordering::Relaxed) {
             return Ok(());
         }
         let _alone = self.asking.lock().unwrap_or_else(|e| e.into_inner());
-        let resident = self.resident()?;
+        let others = self.coming.load(Ordering::SeqCst).saturating_sub(new);
+        let resident = self.resident()? + others;
         let spare = available().unwrap_or(u64::MAX / 2);
         let most = self.most.unwrap_or(u64::MAX / 2).min(resident + spare);
         let allowed = most.min(resident + new + STEP);
@@ -137,9 +152,8 @@ impl Backend for Ram {
 
     fn write(&self, from: Buffers, offset: u64) -> io::Result<()> {
         in_steps(offset, total(from) as u64, COUNTED, |at, len| {
-            self.make_room(at, len as u64)?;
-            self.raw
-                .write(&slice(from, (at - offset) as usize, len), at)
+            let piece = slice(from, (at - offset) as usize, len);
+            self.put(&piece, at, len as u64)
         })
     }
 
