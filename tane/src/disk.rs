@@ -6,6 +6,7 @@ use crate::machine::Machine;
 use crate::partition::{number, number_or_0, Partition, SECTOR};
 use crate::probe::{self, FileSystem};
 use crate::table::Table;
+use crate::volumes::{raid_at_end, RAID_MARK};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -118,12 +119,20 @@ pub struct DiskImage {
 impl DiskImage {
     /// Whether the whole of it is a file system that every kernel image can read and
     /// write, the [`tiny_image`](crate::tiny_image) too: an ext2, ext3 or ext4
-    /// without rare features, or a FAT. False if it cannot be read.
+    /// without rare features, or a FAT; and it is no member of a RAID set, whose
+    /// superblock may be at the end. False if it cannot be read.
     pub fn is_plain(&self) -> bool {
-        let backend = &self.image.backend;
-        let mut head = vec![0; backend.size().min(probe::HEAD as u64) as usize];
-        let read = backend.read(&[tane_images::buffer_mut(&mut head)], 0);
-        read.is_ok() && probe::is_plain(&head)
+        let read = |at: u64, len: u64| {
+            let backend = &self.image.backend;
+            let len = len.min(backend.size().saturating_sub(at));
+            let mut bytes = vec![0; len as usize];
+            let read = backend.read(&[tane_images::buffer_mut(&mut bytes)], at);
+            read.is_ok().then_some(bytes)
+        };
+        let places = raid_at_end(self.image.backend.size());
+        let is_member = |at| read(at, 4).is_none_or(|mark| mark == RAID_MARK);
+        read(0, probe::HEAD as u64).is_some_and(|head| probe::is_plain(&head))
+            && !places.into_iter().any(is_member)
     }
 }
 

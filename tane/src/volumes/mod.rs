@@ -18,6 +18,7 @@ mod luks;
 mod lvm;
 mod mapper;
 mod raid;
+pub(crate) use raid::{places_at_end as raid_at_end, MARK as RAID_MARK};
 mod verity;
 mod volume;
 

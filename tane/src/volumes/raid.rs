@@ -28,6 +28,19 @@ pub(super) struct Member {
     size: u64,
 }
 
+/// What a superblock begins with.
+pub(crate) const MARK: [u8; 4] = 0xa92b_4efc_u32.to_le_bytes();
+
+/// Where a device of `size` bytes has superblocks at its end: of version 1.0, and of
+/// 0.90, in the last whole 64 KiB but one.
+pub(crate) fn places_at_end(size: u64) -> [u64; 2] {
+    let end = size / 512;
+    [
+        (end.saturating_sub(16) & !7) * 512,
+        (end & !127).saturating_sub(128) * 512,
+    ]
+}
+
 impl Member {
     /// By its superblock; None if there is none.
     pub fn read(kernel: &Kernel, device: &Path) -> SysResult<Option<Self>> {
@@ -40,17 +53,14 @@ impl Member {
 
     /// By one at the end of the device.
     fn at_end(kernel: &Kernel, device: &Path) -> SysResult<Option<Self>> {
-        let end = kernel.device_size(device)? / 512;
-        let place = (0, (end.saturating_sub(16) & !7) * 512);
-        match Self::version_1(kernel, device, &[place])? {
+        let [one, zero] = places_at_end(kernel.device_size(device)?);
+        match Self::version_1(kernel, device, &[(0, one)])? {
             Some(member) => Ok(Some(member)),
-            None => Self::version_0(kernel, device, end),
+            None => Self::version_0(kernel, device, zero),
         }
     }
 
-    /// 0.90 is in the last whole 64 KiB but one.
-    fn version_0(kernel: &Kernel, device: &Path, end: u64) -> SysResult<Option<Self>> {
-        let at = (end & !127).saturating_sub(128) * 512;
+    fn version_0(kernel: &Kernel, device: &Path, at: u64) -> SysResult<Option<Self>> {
         let bytes = kernel.read_device(device, at, 4096)?;
         let words: Vec<u32> = bytes
             .chunks_exact(4)

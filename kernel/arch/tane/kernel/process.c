@@ -78,9 +78,12 @@ static bool tane_rcu_step(void)
 {
 	if (!rcu_needs_cpu())
 		return false;
+	/* Idle has told lockdep that interrupts are on; this is like one. */
+	trace_hardirqs_off();
 	irq_enter();
 	rcu_sched_clock_irq(0);
 	irq_exit();
+	trace_hardirqs_on();
 	return need_resched();
 }
 
