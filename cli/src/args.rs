@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::session::Kept;
 use crate::verbs::*;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -117,6 +118,9 @@ pub struct Global {
     /// Tell what is being done
     #[arg(short, long, global = true, help_heading = "Output")]
     pub verbose: bool,
+    /// What is open already.
+    #[arg(skip)]
+    pub kept: Kept,
 }
 
 #[derive(Subcommand)]
@@ -127,6 +131,9 @@ pub enum Verb {
     Stat(stat::Args),
     Find(find::Args),
     Df(df::Args),
+    Du(du::Args),
+    Tree(tree::Args),
+    Diff(diff::Args),
     Cp(cp::Args),
     Mkdir(mkdir::Args),
     Rm(rm::Args),
@@ -135,7 +142,11 @@ pub enum Verb {
     Chmod(chmod::Args),
     Chown(chown::Args),
     Touch(touch::Args),
+    Truncate(truncate::Args),
+    Xattr(xattr::Args),
+    Trim(trim::Args),
     Tar(tar::Args),
+    Sh(sh::Args),
     Syscall(syscall::Args),
     Dmesg(dmesg::Args),
     Kaslr(kaslr::Args),

@@ -2,19 +2,21 @@
 
 mod address;
 mod args;
+mod compare;
 mod copy;
 mod failure;
 mod interrupt;
 mod names;
 mod output;
 mod session;
+mod shell;
 mod show;
 mod sys;
 mod users;
 mod verbs;
 mod walk;
 
-use args::{Cli, Verb};
+use args::{Cli, Global, Verb};
 use clap::Parser;
 use std::process::ExitCode;
 
@@ -25,7 +27,7 @@ fn main() -> ExitCode {
     } else {
         let cli = Cli::parse_from(verbs::find::accept_single_dashes(args.into_iter()));
         interrupt::install();
-        run(cli)
+        run(cli.verb, &cli.global)
     };
     match done {
         Ok(code) => ExitCode::from(code),
@@ -38,15 +40,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> failure::Result<u8> {
-    let global = &cli.global;
-    match cli.verb {
+/// Runs a verb; its exit code.
+fn run(verb: Verb, global: &Global) -> failure::Result<u8> {
+    match verb {
         Verb::Inspect(a) => verbs::inspect::run(a, global),
         Verb::Ls(a) => verbs::ls::run(a, global),
         Verb::Cat(a) => verbs::cat::run(a, global),
         Verb::Stat(a) => verbs::stat::run(a, global),
         Verb::Find(a) => verbs::find::run(a, global),
         Verb::Df(a) => verbs::df::run(a, global),
+        Verb::Du(a) => verbs::du::run(a, global),
+        Verb::Tree(a) => verbs::tree::run(a, global),
+        Verb::Diff(a) => verbs::diff::run(a, global),
         Verb::Cp(a) => verbs::cp::run(a, global),
         Verb::Mkdir(a) => verbs::mkdir::run(a, global),
         Verb::Rm(a) => verbs::rm::run(a, global),
@@ -55,7 +60,11 @@ fn run(cli: Cli) -> failure::Result<u8> {
         Verb::Chmod(a) => verbs::chmod::run(a, global),
         Verb::Chown(a) => verbs::chown::run(a, global),
         Verb::Touch(a) => verbs::touch::run(a, global),
+        Verb::Truncate(a) => verbs::truncate::run(a, global),
+        Verb::Xattr(a) => verbs::xattr::run(a, global),
+        Verb::Trim(a) => verbs::trim::run(a, global),
         Verb::Tar(a) => verbs::tar::run(a, global),
+        Verb::Sh(a) => verbs::sh::run(a, global),
         Verb::Syscall(a) => verbs::syscall::run(a, global),
         Verb::Dmesg(a) => verbs::dmesg::run(a, global),
         Verb::Kaslr(a) => verbs::kaslr::run(a, global),

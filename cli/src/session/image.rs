@@ -7,7 +7,7 @@ use super::Access;
 use crate::address::ImagePath;
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
-use crate::sys::Side;
+use crate::sys::{Root, Side, Sys};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -29,7 +29,12 @@ pub fn open_image(at: &ImagePath, access: Access, global: &Global) -> Result<Ope
     mount(machine, at, access, global)
 }
 
-fn mount(machine: Arc<Machine>, at: &ImagePath, access: Access, global: &Global) -> Result<Opened> {
+pub(super) fn mount(
+    machine: Arc<Machine>,
+    at: &ImagePath,
+    access: Access,
+    global: &Global,
+) -> Result<Opened> {
     let device = choose(&machine, at, global)?;
     let mut options = tane::MountOptions::new();
     options.read_only(access == Access::Read);
@@ -73,24 +78,47 @@ impl Opened {
         path.as_os_str().as_bytes()
     }
 
-    pub fn close(mut self) -> Result<()> {
-        if !self.kernel.is_alive() {
-            let words = self.kernel.last_words();
-            return Err(Failure::image(format!(
-                "the image's Linux has died: {words}"
-            )));
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// An error if nothing can be expected of it any more.
+    pub fn check(&self) -> Result<()> {
+        if self.kernel.is_alive() {
+            return Ok(());
         }
+        let words = self.kernel.last_words();
+        Err(Failure::image(format!(
+            "the image's Linux has died: {words}"
+        )))
+    }
+
+    /// Everything written so far is in the image when this returns.
+    pub fn sync(&self) -> Result<()> {
+        self.check()?;
         if self.access == Access::Read {
             return Ok(());
         }
-        let lost = |e: &dyn std::fmt::Display| {
-            Failure::new(SOME_FAILED, format!("not everything was written: {e}"))
-        };
+        let dir = Root::host(Sys(self)).open_dir(self.mount_point());
+        dir.and_then(|dir| dir.sys().syncfs(&dir))
+            .map_err(|e| lost(&e))?;
+        self.machine.flush().map_err(|e| lost(&e))
+    }
+
+    pub fn close(mut self) -> Result<()> {
+        self.check()?;
+        if self.access == Access::Read {
+            return Ok(());
+        }
         if let Some(mount) = self.mount.take() {
             mount.unmount().map_err(|e| lost(&e))?;
         }
         self.machine.flush().map_err(|e| lost(&e))
     }
+}
+
+fn lost(e: &dyn std::fmt::Display) -> Failure {
+    Failure::new(SOME_FAILED, format!("not everything was written: {e}"))
 }
 
 impl Side for Opened {

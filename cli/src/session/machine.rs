@@ -5,7 +5,7 @@ use crate::args::Global;
 use crate::failure::{Failure, Result};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use tane::{Disk, Volume, VolumeOptions, Volumes};
 
 /// A kernel and its disks.
@@ -14,7 +14,8 @@ pub struct Machine {
     volumes: OnceLock<Volumes>,
     /// The image that was named, then those it comes with.
     disks: Vec<Disk>,
-    secrets: Vec<Vec<u8>>,
+    /// Given, or typed.
+    secrets: Mutex<Vec<Vec<u8>>>,
     pub kernel: tane::Kernel,
 }
 
@@ -28,8 +29,16 @@ pub struct Content {
 }
 
 impl Machine {
-    /// A kernel without a disk.
+    /// A kernel without a disk; in a session, the one that serves its images.
     pub fn bare(global: &Global) -> Result<Machine> {
+        let kernel = match global.kept.kernel(global)? {
+            Some(kernel) => kernel,
+            None => Machine::boot(global)?,
+        };
+        Ok(Machine::of(kernel))
+    }
+
+    pub(super) fn boot(global: &Global) -> Result<tane::Kernel> {
         let mut builder = tane::Kernel::builder();
         if let Some(path) = &global.kernel {
             builder = builder.image(path);
@@ -40,23 +49,39 @@ impl Machine {
         if let Some(words) = &global.append {
             builder = builder.cmdline(words);
         }
-        let kernel = builder
-            .boot()
-            .map_err(|e| Failure::image(format!("cannot start Linux: {e}")))?;
-        Ok(Machine {
+        let kernel = builder.boot();
+        kernel.map_err(|e| Failure::image(format!("cannot start Linux: {e}")))
+    }
+
+    fn of(kernel: tane::Kernel) -> Machine {
+        Machine {
             volumes: OnceLock::new(),
             disks: Vec::new(),
-            secrets: Vec::new(),
+            secrets: Mutex::default(),
             kernel,
-        })
+        }
     }
 
     /// For reading, what the kernel writes (a journal replay) stays in memory.
     pub fn with_image(image: &Path, access: Access, global: &Global) -> Result<Machine> {
         check(image)?;
-        let secrets = secrets::given(global)?;
-        let mut machine = Machine::bare(global)?;
-        machine.secrets = secrets;
+        // Whole images are for one verb alone.
+        let global = &global.kept.release(image, global)?;
+        let secrets = global.kept.secrets(global)?;
+        Machine::attach(Machine::boot(global)?, image, access, global, secrets)
+    }
+
+    /// A machine of a kernel that may have others beside it.
+    pub(super) fn attach(
+        kernel: tane::Kernel,
+        image: &Path,
+        access: Access,
+        global: &Global,
+        secrets: Vec<Vec<u8>>,
+    ) -> Result<Machine> {
+        check(image)?;
+        let mut machine = Machine::of(kernel);
+        machine.secrets = Mutex::new(secrets);
         for image in std::iter::once(image).chain(global.with.iter().map(|p| p.as_path())) {
             check(image)?;
             let disk = machine.open(image, access, global)?;
@@ -90,6 +115,23 @@ impl Machine {
         self.disks.iter().try_for_each(|d| d.backend().flush())
     }
 
+    /// Bytes that the files of the image, its extents and backing files among
+    /// them, take on the host's disk.
+    pub fn allocated(&self) -> u64 {
+        let layers = self.disks.iter().flat_map(|disk| disk.layers());
+        let blocks = layers.filter_map(|layer| layer.path.metadata().ok());
+        blocks.map(|m| m.blocks() * 512).sum()
+    }
+
+    /// Whatever opens its LUKS volumes.
+    pub(super) fn secrets(&self) -> Vec<Vec<u8>> {
+        self.lock_secrets().clone()
+    }
+
+    fn lock_secrets(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.secrets.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
     /// The image that was named.
     pub fn disk(&self) -> Option<&Disk> {
         self.disks.first()
@@ -104,13 +146,14 @@ impl Machine {
         let fail = |e: tane::Error| Failure::image(e.to_string());
         let disks: Vec<_> = self.disks.iter().collect();
         let mut options = VolumeOptions::new();
-        for secret in &self.secrets {
-            options.secret(secret.clone());
+        for secret in self.secrets() {
+            options.secret(secret);
         }
         let mut volumes = self.kernel.volumes(&disks, &options).map_err(fail)?;
-        if self.secrets.is_empty() && volumes.list().iter().any(|v| v.locked) {
+        if self.secrets().is_empty() && volumes.list().iter().any(|v| v.locked) {
             while let Some(secret) = secrets::ask("the encrypted volume") {
                 drop(volumes);
+                self.lock_secrets().push(secret.clone());
                 options.secret(secret);
                 volumes = self.kernel.volumes(&disks, &options).map_err(fail)?;
                 if !volumes.list().iter().any(|v| v.locked) {

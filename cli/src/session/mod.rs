@@ -1,16 +1,20 @@
 //! An image that is open: a kernel that serves it and the root of its files.
 
 mod choose;
+mod end;
 mod image;
+mod kept;
 mod machine;
 mod place;
 mod secrets;
 
 pub use choose::selector;
+pub use end::End;
 pub use image::Opened;
+pub use kept::{Here, Kept};
 pub use machine::{Content, Machine};
 
-use crate::address::{Address, Disk, ImagePath};
+use crate::address::{Address, Disk, Files, ImagePath};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
@@ -18,6 +22,7 @@ use crate::names::plain;
 use crate::sys::{Host, Root, Side, Sys};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
@@ -31,7 +36,7 @@ pub static HOST: Host = Host;
 
 /// Serves one image, or (`--kernel host`) a directory of the host.
 pub enum Session {
-    Image(Opened),
+    Image(Arc<Opened>),
     Directory { path: OsString },
 }
 
@@ -50,14 +55,35 @@ fn disk(global: &Global) -> Disk {
     }
 }
 
-/// An argument of a verb that works inside an image.
+/// An argument of a verb that works on whole images.
 pub fn image_path(argument: &OsStr, global: &Global) -> Result<ImagePath> {
     Address::parse_image(argument, &disk(global))
 }
 
-/// An argument that may also be a path on the host.
+/// An argument of a verb that works inside an image: in a session that is
+/// somewhere, also a path there.
+pub fn inner_path(argument: &OsStr, global: &Global) -> Result<ImagePath> {
+    match global.kept.here() {
+        None => image_path(argument, global),
+        Some(here) => match Address::parse(argument, &disk(global))? {
+            Address::Image(at) if disk(global).is_image(&at.image) => Ok(at),
+            _ => Ok(here.path(argument.as_bytes())),
+        },
+    }
+}
+
+/// An argument that may also be a path on the host: in a session, `host:PATH`.
 pub fn address(argument: &OsStr, global: &Global) -> Result<Address> {
-    Address::parse(argument, &disk(global))
+    if !global.kept.is_session() {
+        return Address::parse(argument, &disk(global));
+    }
+    if let Some(path) = argument.as_bytes().strip_prefix(b"host:") {
+        return Ok(Address::Host(OsStr::from_bytes(path).into()));
+    }
+    match global.kept.here() {
+        None => Address::parse(argument, &disk(global)),
+        Some(_) => inner_path(argument, global).map(Address::Image),
+    }
 }
 
 impl Session {
@@ -70,20 +96,30 @@ impl Session {
                 path: at.image.clone().into(),
             });
         }
-        image::open_image(at, access, global).map(Session::Image)
+        if let Some(opened) = global.kept.open(at, access, global)? {
+            return Ok(Session::Image(opened));
+        }
+        let opened = image::open_image(at, access, global)?;
+        Ok(Session::Image(Arc::new(opened)))
     }
 
     /// The same image's other file system: one kernel holds both.
     pub fn beside(&self, at: &ImagePath, global: &Global) -> Result<Session> {
         match self {
-            Session::Image(opened) => opened.beside(at, global).map(Session::Image),
+            Session::Image(_) if global.kept.is_session() => {
+                Session::open(at, Access::Read, global)
+            }
+            Session::Image(opened) => {
+                let beside = opened.beside(at, global)?;
+                Ok(Session::Image(Arc::new(beside)))
+            }
             Session::Directory { .. } => Session::open(at, Access::Write, global),
         }
     }
 
     pub fn side(&self) -> &dyn Side {
         match self {
-            Session::Image(opened) => opened,
+            Session::Image(opened) => &**opened,
             Session::Directory { .. } => &HOST,
         }
     }
@@ -101,10 +137,14 @@ impl Session {
             .map_err(|e| Failure::image(format!("{}: {e}", plain(path))))
     }
 
-    /// Unmounts. After a write this is when late errors show.
+    /// Unmounts, unless a session keeps it. After a write this is when late
+    /// errors show.
     pub fn close(self) -> Result<()> {
         match self {
-            Session::Image(opened) => opened.close(),
+            Session::Image(opened) => match Arc::try_unwrap(opened) {
+                Ok(opened) => opened.close(),
+                Err(kept) => kept.check(),
+            },
             Session::Directory { .. } => Ok(()),
         }
     }
@@ -121,7 +161,7 @@ pub fn for_each_image(
     let mut items = Vec::new();
     for argument in arguments {
         items.push(Item {
-            at: image_path(argument, global)?,
+            at: inner_path(argument, global)?,
             argument: argument.clone(),
         });
     }
@@ -132,9 +172,7 @@ pub fn for_each_image(
         let closed = session.close();
         all_well &= result?;
         closed?;
-        if access == Access::Write && interrupt::requested() {
-            return Err(Failure::interrupted());
-        }
+        interrupt::check()?;
     }
     Ok(u8::from(!all_well))
 }

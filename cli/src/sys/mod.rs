@@ -12,6 +12,7 @@ mod flags;
 mod host;
 mod root;
 mod stat;
+mod trim;
 mod xattr;
 
 pub use calls::Sys;
@@ -22,6 +23,7 @@ pub use flags::Flags;
 pub use host::Host;
 pub use root::{base_name, join, split, Root};
 pub use stat::{Kind, Stat, Time};
+pub use trim::trim;
 pub use xattr::{Packed, Target, Xattrs};
 
 use tane::images::HostRange;

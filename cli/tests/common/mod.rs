@@ -71,6 +71,13 @@ impl Scratch {
         command
     }
 
+    /// Another program, working here, with arguments that hold no spaces.
+    pub fn command(&self, program: &str, arguments: &str) -> Command {
+        let mut command = sbin(program);
+        command.current_dir(&self.0).args(arguments.split(' '));
+        command
+    }
+
     /// The command, working here, on images.
     pub fn tane(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tane"));
