@@ -154,7 +154,7 @@ impl Completer {
 fn commands(command: &clap::Command, word: &[u8]) -> Vec<Candidate> {
     let visible = command.get_subcommands().filter(|c| !c.is_hide_set());
     let names = visible.map(|c| c.get_name().to_owned());
-    let names = names.chain(command.is_multicall_set().then(|| "help".to_owned()));
+    let names = names.chain(command.is_no_binary_name_set().then(|| "help".to_owned()));
     matching(names, word)
 }
 

@@ -8,7 +8,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 #[derive(Parser)]
-#[command(multicall = true, subcommand_required = true, max_term_width = 90)]
+#[command(name = "tane", bin_name = "", no_binary_name = true)]
+#[command(subcommand_required = true, max_term_width = 90)]
 #[command(about = "Commands of a session; help COMMAND tells more")]
 pub struct Line {
     #[command(flatten)]
