@@ -54,7 +54,9 @@ impl Typist {
                 if buffer[..n].windows(4).any(|w| w == b"\x1b[6n") {
                     let _ = reader.write_all(b"\x1b[1;1R");
                 }
-                let _ = sender.send(buffer[..n].to_vec());
+                // Holes come as zeroes, which nobody would see.
+                let seen = buffer[..n].iter().copied().filter(|&b| b != 0);
+                let _ = sender.send(seen.collect());
             }
         });
         Typist {
@@ -118,22 +120,18 @@ fn ctrl_c_ends_the_command_and_not_the_session() {
     let s = Scratch::new();
     s.write("d/f", b"");
     let image = s.ext4("disk.img", Some(&s.join("d")), 64);
-    // A hole that takes long to read, and says nothing meanwhile: it goes to a fifo.
-    succeed(
-        s.tane()
-            .args(["truncate", "-s", "8T", "disk.img:/a", "disk.img:/b"]),
-    );
+    succeed(s.tane().args(["truncate", "-s", "8T", "disk.img:/a"]));
     let mut command = s.tane();
     command
         .args(["sh", "disk.img"])
         .env("XDG_STATE_HOME", s.join("state"));
     let mut typist = Typist::at(command);
     typist.sees("disk.img:/> ");
-    typist.types("touch before; mkdir da db; mv a da/x; mv b db/x; echo $'\\x72eady'\r");
+    typist.types("touch before; echo $'\\x72eady'\r");
     typist.sees("ready");
     typist.sees("disk.img:/> ");
-    // Comparing 16 TiB of holes takes longer than anybody waits.
-    typist.types("echo $'\\x62egun'; diff da db; echo never\r");
+    // 8 TiB of zeroes take longer than anybody waits.
+    typist.types("echo $'\\x62egun'; cat a; echo never\r");
     typist.sees("begun");
     typist.types("\x03");
     typist.sees("interrupted");

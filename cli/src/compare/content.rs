@@ -36,6 +36,11 @@ pub fn first_difference(
     let mut at = 0;
     loop {
         interrupt::check()?;
+        // Holes of both read the same.
+        match (next_data(&a, at), next_data(&b, at)) {
+            (None, None) => return Ok(Ok(None)),
+            (a, b) => at = at.max(a.unwrap_or(u64::MAX).min(b.unwrap_or(u64::MAX))),
+        }
         let [x, y] = &mut buffers;
         let n = match a.sys().pread_all(&a, x, at) {
             Ok(n) => n,
@@ -55,6 +60,16 @@ pub fn first_difference(
         a.sys().forget(&a, at, n as u64);
         b.sys().forget(&b, at, m as u64);
         at += n as u64;
+    }
+}
+
+/// Where data begins, from `at` on; None: only a hole follows.
+fn next_data(fd: &Fd, at: u64) -> Option<u64> {
+    match fd.sys().lseek(fd, at, libc::SEEK_DATA) {
+        Ok(data) => Some(data),
+        Err(Errno(libc::ENXIO)) => None,
+        // A file system that does not know: all of it is to be read.
+        Err(_) => Some(at),
     }
 }
 

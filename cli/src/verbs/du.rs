@@ -110,7 +110,9 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
             all_well: true,
         };
         for item in items {
-            match entry(root, item.path()) {
+            // Else a missing one would be told by its path alone.
+            let found = root.stat(item.path(), item.path().ends_with(b"/"));
+            match found.and_then(|_| entry(root, item.path())) {
                 Ok((dir, name)) => walk(&dir, &name, item.path(), &mut counter)?,
                 Err(e) => counter.all_well = item.complain(e),
             }

@@ -46,6 +46,11 @@ pub enum Length {
 
 fn length(text: &str) -> std::result::Result<Length, String> {
     let rest = text.get(1..).unwrap_or_default();
+    if !rest.is_empty()
+        && !rest.starts_with(|c: char| c.is_ascii_digit() || "kKmMgGtTbB".contains(c))
+    {
+        return Err("not a size: write a number and K, M, G or T".into());
+    }
     let made = match text.as_bytes().first() {
         Some(b'+') => Length::More(parse_size(rest)?),
         Some(b'-') => Length::Less(parse_size(rest)?),
