@@ -353,6 +353,153 @@ struct tane_statfs {
 /* How full the file system is. */
 int tane_statfs(struct tane_mount *mount, struct tane_statfs *statfs);
 
+/* ---- images ---- */
+
+/*
+ * An image as the tane command opens one: its container is told by its content,
+ * partitions, LUKS, LVM2, RAID and btrfs in it are put together, and a selector
+ * says which file system is meant.
+ */
+struct tane_image;
+
+struct tane_secret {
+	const void *data;
+	size_t len;
+};
+
+struct tane_image_options {
+	size_t size;
+	/* TANE_IMAGE_ bits. */
+	uint32_t flags;
+	uint32_t reserved;
+	/* "raw", "qcow2", "vmdk", ...; NULL: told by the content. */
+	const char *format;
+	/* Put what is written into this qcow2 file, or NULL. */
+	const char *overlay;
+	/*
+	 * Files and directories that the image MAY name as its backing file or
+	 * extents, beside those in its own directory: a list that ends with a NULL,
+	 * or NULL.
+	 */
+	const char *const *trust;
+	/* Further images of the same machine: such a list, or NULL. */
+	const char *const *with;
+	/* Passphrases and keys, each for any LUKS volume that it opens. */
+	const struct tane_secret *secrets;
+	size_t secret_count;
+	/*
+	 * Gets sentences for people about what takes long or room, or NULL: len
+	 * bytes at text, not terminated. Called from within tane_image_open().
+	 */
+	void (*notice)(void *notice_arg, const char *text, size_t len);
+	void *notice_arg;
+};
+
+/* Write to the image. Without it no byte of the image changes. */
+#define TANE_IMAGE_WRITE 1
+
+/*
+ * Open the image at path. options MAY be NULL. On success returns 0 and *image,
+ * which the caller ends with tane_image_close().
+ *
+ * -ENOENT, -EISDIR, -EINVAL  it cannot be an image
+ * -EBUSY, -EAGAIN            another program has it
+ * others                     what the host or its container says
+ */
+int tane_image_open(struct tane_kernel *kernel, const char *path,
+		    const struct tane_image_options *options,
+		    struct tane_image **image);
+
+/*
+ * Mount the file system that selector means, or with NULL the only one; read-only
+ * unless the image is open with TANE_IMAGE_WRITE. A selector is what an address
+ * has between "@" and ":/". options MAY be NULL. On success returns 0 and *mount,
+ * which the caller ends with tane_unmount().
+ *
+ * -EINVAL    that is no selector, or as for tane_mount()
+ * -ENOTUNIQ  several file systems fit; the message lists their selectors
+ * -ENOKEY    an encrypted volume is locked
+ * -ENXIO     no file system fits
+ * others     as for tane_mount()
+ */
+int tane_image_mount(struct tane_image *image, const char *selector,
+		     const struct tane_mount_options *options,
+		     struct tane_mount **mount);
+
+/* Kinds of volumes. */
+#define TANE_VOLUME_DISK 0
+#define TANE_VOLUME_PARTITION 1
+#define TANE_VOLUME_LUKS 2
+#define TANE_VOLUME_LOGICAL 3
+#define TANE_VOLUME_RAID 4
+#define TANE_VOLUME_VERITY 5
+
+/* A file system is on it. */
+#define TANE_VOLUME_MOUNTABLE 1
+/* It is encrypted, and no secret that was given opens it. */
+#define TANE_VOLUME_LOCKED 2
+
+struct tane_volume {
+	size_t size;
+	/* TANE_VOLUME_DISK and so on. */
+	uint32_t kind;
+	/* TANE_VOLUME_MOUNTABLE, TANE_VOLUME_LOCKED. */
+	uint32_t flags;
+	/* Of a partition: its number in the table, from 1. */
+	uint32_t partition;
+	uint32_t reserved;
+	/* Of a partition: where it starts on its disk. */
+	uint64_t start;
+	uint64_t length;
+	/* What tane_image_mount() takes; "" for a whole disk: NULL. */
+	char selector[320];
+	/* What is on it, as blkid(8) calls it; "" if nothing known. */
+	char type[32];
+	char label[256];
+	/* Of the file system, else of the volume. */
+	char uuid[64];
+	/* In a GPT, of a logical volume ("group/name"), of a set. */
+	char name[320];
+	/* Why nothing that lies on it is shown, though something may; or "". */
+	char note[256];
+};
+
+/*
+ * Describe up to count volumes at volumes, an array of structures that each have
+ * their size set; what lies on another comes after it. Returns how many there
+ * are, which MAY be more than count; count MAY be 0.
+ */
+int tane_image_volumes(struct tane_image *image, struct tane_volume *volumes,
+		       size_t count);
+
+/* End the handle. The image stays open as long as a mount of it. */
+void tane_image_close(struct tane_image *image);
+
+/* Where the parts of an address are in its text. */
+struct tane_address {
+	size_t size;
+	/* The image's name is the first image_len bytes. */
+	size_t image_len;
+	/* The selector; a length of 0 if there is none. */
+	size_t selector;
+	size_t selector_len;
+	/* The path, to the end of the text; at its end if there is none: "/". */
+	size_t path;
+};
+
+/* "IMAGE" alone is an address, and a path on the host is -EINVAL. */
+#define TANE_ADDRESS_IMAGES_ONLY 1
+
+/*
+ * Take "IMAGE:/path" or "IMAGE@SELECTOR:/path" apart by the rules of the tane
+ * command, which look at what files there are on the host. Returns 1 and fills
+ * *address in, or 0 for a path on the host.
+ *
+ * -EINVAL  what follows an image's name and "@" is no selector
+ */
+int tane_address(const char *text, uint32_t flags,
+		 struct tane_address *address);
+
 /* ---- paths ---- */
 
 /* Mean the last name of a path itself, and not what it links to. */
@@ -488,6 +635,16 @@ int tane_ftruncate(struct tane_file *file, uint64_t length);
 int tane_fallocate(struct tane_file *file, int mode, uint64_t offset,
 		   uint64_t len);
 
+/*
+ * Read many files, whole, in one call: count files by path, into the len bytes at
+ * buf, one behind the other. lengths[i] becomes the length of the file at
+ * paths[i], or the negative errno of what went wrong with it, and then it takes
+ * no room. Returns how many files that was done for: count, or fewer if the next
+ * one is at least as long as what was left of buf.
+ */
+int64_t tane_read_files(struct tane_mount *mount, const char *const *paths,
+			size_t count, void *buf, size_t len, int64_t *lengths);
+
 /* ---- directories ---- */
 
 struct tane_dir;
@@ -605,6 +762,57 @@ int tane_map_check(const struct tane_map *map);
 
 /* End the mapping. Errors of writing are tane_map_flush()'s to report. */
 void tane_unmap(struct tane_map *map);
+
+/* ---- jail ---- */
+
+struct tane_jail_options {
+	size_t size;
+	/*
+	 * Lists of paths that end with NULL, or NULL for none: files, or
+	 * directories with all beneath them, that may still be opened for reading;
+	 * or for writing too; directories beneath which everything may be made,
+	 * changed and removed. Paths that do not exist are -ENOENT or -EINVAL.
+	 */
+	const char *const *read;
+	const char *const *write;
+	const char *const *write_beneath;
+	/* The most private memory the process may have; 0: as before. */
+	uint64_t memory;
+	/* It is killed after so many milliseconds; 0: never. */
+	uint64_t milliseconds;
+	/* TANE_JAIL_ bits. */
+	uint32_t flags;
+};
+
+/* Kernels are still to be booted; another tane_jail() MAY follow. */
+#define TANE_JAIL_BOOTS 1
+/* Sockets may be made and used. */
+#define TANE_JAIL_NETWORK 2
+
+/*
+ * Confine the calling process, all of it and for good, to what a kernel inside
+ * it needs, so that a hostile image can do no harm outside: docs/jail.md says
+ * what that is. What is open stays open. options MAY be NULL: no more files.
+ *
+ * This concerns the whole process and every library in it: no program can be
+ * started, no other process made, nothing resolved or logged over a socket;
+ * some of that ends the process (SIGSYS), the rest fails. So it is for processes
+ * that do nothing else. Larger programs start one as a worker.
+ *
+ * The first call MUST come before the process starts threads, or it is -EBUSY
+ * (from Linux 7.0 on it need not). Best are two: with TANE_JAIL_BOOTS first of
+ * all, with the kernel image and the disk images in read or write; and without,
+ * between tane_disk_open() and tane_mount(). One without TANE_JAIL_BOOTS is the
+ * last.
+ *
+ * Returns 0 if all holds; 1 if the host's Landlock is older than Linux 6.12 and
+ * enforces the greater part; 2 if it has none that serves, so that files are
+ * protected only as far as no call is left that opens them.
+ *
+ * -EBUSY   other threads run already
+ * -EINVAL  the host has no seccomp; or a path cannot be used
+ */
+int tane_jail(const struct tane_jail_options *options);
 
 #ifdef __cplusplus
 }

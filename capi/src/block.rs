@@ -61,7 +61,7 @@ pub fn backend(ops: BlockOps) -> Result<(Arc<Callback>, Arc<Owner>)> {
     let Some(read) = ops.read else {
         return Err(Failure::new(libc::EFAULT, "a disk needs a read function"));
     };
-    if ops.capacity % 512 != 0 {
+    if !ops.capacity.is_multiple_of(512) {
         let text = "a disk's capacity must be a multiple of 512";
         return Err(Failure::new(libc::EINVAL, text));
     }

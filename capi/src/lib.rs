@@ -7,6 +7,7 @@
 //! kernel.rs   tane_kernel_*, tane_syscall
 //! disk.rs     tane_disk_*, tane_probe
 //! block.rs    disks that the caller implements
+//! image.rs    tane_image_*, tane_address, tane_read_files
 //! mount.rs    tane_mount, tane_unmount, what concerns a whole file system
 //! path.rs     calls by path
 //! xattr.rs    extended attributes
@@ -14,6 +15,7 @@
 //! file.rs     tane_open and what follows
 //! dir.rs      tane_opendir and what follows
 //! memory.rs   tane_buffer_*, tane_map and what follows
+//! jail.rs     tane_jail
 //! ```
 
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -25,6 +27,8 @@ mod dir;
 mod disk;
 mod error;
 mod file;
+mod image;
+mod jail;
 mod kernel;
 mod memory;
 mod mount;

@@ -1,6 +1,6 @@
 //! tane_mount, tane_unmount, what concerns a whole file system.
 
-use crate::error::{answer, done, Failure};
+use crate::error::{answer, done, Failure, Result};
 use crate::kernel::TaneKernel;
 use crate::pass::{self, bytes, c_path, give, handle, read_or_zero, take, text, Sized_};
 use std::ffi::{c_char, CString};
@@ -9,6 +9,13 @@ use tane::{Mount, MountOptions};
 pub struct TaneMount {
     pub mount: Mount,
     place: CString,
+}
+
+impl TaneMount {
+    pub fn new(mount: Mount) -> Self {
+        let place = c_path(mount.mount_point());
+        TaneMount { mount, place }
+    }
 }
 
 #[repr(C)]
@@ -28,17 +35,13 @@ const DEVICES: u32 = 2;
 const EXEC: u32 = 4;
 const ATIME: u32 = 8;
 
-#[no_mangle]
-pub unsafe extern "C" fn tane_mount(
-    kernel: *mut TaneKernel,
-    source: *const c_char,
-    raw: *const RawMountOptions,
-    mount: *mut *mut TaneMount,
-) -> i32 {
+/// # Safety
+/// As tane.h says.
+pub unsafe fn options(raw: *const RawMountOptions) -> Result<MountOptions> {
+    let mut options = MountOptions::new();
     // SAFETY: as tane.h says.
-    answer(|| unsafe {
-        let (kernel, source, raw) = (handle(kernel)?, bytes(source)?, read_or_zero(raw)?);
-        let mut options = MountOptions::new();
+    unsafe {
+        let raw = read_or_zero(raw)?;
         options
             .options(&text(raw.options)?.unwrap_or_default())
             .devices(raw.flags & DEVICES != 0)
@@ -50,10 +53,22 @@ pub unsafe extern "C" fn tane_mount(
         if let Some(fstype) = text(raw.fstype)? {
             options.fstype(fstype);
         }
+    }
+    Ok(options)
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn tane_mount(
+    kernel: *mut TaneKernel,
+    source: *const c_char,
+    raw: *const RawMountOptions,
+    mount: *mut *mut TaneMount,
+) -> i32 {
+    // SAFETY: as tane.h says.
+    answer(|| unsafe {
+        let (kernel, source, options) = (handle(kernel)?, bytes(source)?, options(raw)?);
         give(mount, || {
-            let mount = options.mount(&kernel.0, source)?;
-            let place = c_path(mount.mount_point());
-            Ok(TaneMount { mount, place })
+            Ok(TaneMount::new(options.mount(&kernel.0, source)?))
         })
     })
 }

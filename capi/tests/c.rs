@@ -1,40 +1,11 @@
 //! Promises of the C library, by C programs that are compiled here. They run
 //! where there is a kernel image.
 
+mod common;
+
+use common::{has_kernel, libraries, run, source};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
-
-fn source(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
-}
-
-fn run(command: &mut Command) -> String {
-    let output = command
-        .output()
-        .unwrap_or_else(|e| panic!("{command:?}: {e}"));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}\n{text}{errors}");
-    text
-}
-
-/// Where cargo put the libraries; it does not build them for tests by itself.
-fn libraries() -> &'static Path {
-    static PLACE: OnceLock<PathBuf> = OnceLock::new();
-    PLACE.get_or_init(|| {
-        let test = std::env::current_exe().expect("this program");
-        let place = test.ancestors().nth(2).expect("target/PROFILE").to_owned();
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "-q", "-p", "tane-capi", "--target-dir"]);
-        cargo.arg(place.parent().expect("target"));
-        if place.ends_with("release") {
-            cargo.arg("--release");
-        }
-        run(cargo.current_dir(source("")));
-        place
-    })
-}
 
 /// A directory for one test, which is removed with it.
 struct Scratch(PathBuf);
@@ -79,12 +50,6 @@ fn image(scratch: &Scratch) -> Option<PathBuf> {
     std::fs::create_dir(&tree).expect("a directory");
     std::fs::write(tree.join("hello"), "from C\n").expect("a file");
     Some(ext4(scratch, Some(&tree)))
-}
-
-/// False, and the test is skipped, if nothing is to be run.
-#[track_caller]
-fn has_kernel() -> bool {
-    tane_test_support::has_kernel(tane::default_image()).is_some()
 }
 
 fn ext4(scratch: &Scratch, tree: Option<&Path>) -> PathBuf {
@@ -141,6 +106,14 @@ fn memory_keeps_the_promises_of_the_header() {
 }
 
 #[test]
+fn images_are_opened_as_the_command_opens_them() {
+    let scratch = Scratch::new("images");
+    let program = cc(&scratch, "tests/image.c", SHARED);
+    let Some(image) = image(&scratch) else { return };
+    run(start(&program).arg(&image));
+}
+
+#[test]
 fn the_cat_example_prints_a_file() {
     let scratch = Scratch::new("cat");
     let program = cc(&scratch, "examples/cat.c", SHARED);
@@ -162,6 +135,17 @@ fn the_list_example_reads_through_its_own_functions() {
     let mut names: Vec<_> = text.lines().collect();
     names.sort_unstable();
     assert_eq!(names, ["hello", "lost+found"]);
+}
+
+#[test]
+fn a_jailed_worker_mounts_and_reads_and_does_nothing_else() {
+    let scratch = Scratch::new("jail");
+    let program = cc(&scratch, "tests/jail.c", SHARED);
+    let Some(image) = image(&scratch) else { return };
+    let kernel = tane::default_image().expect("has_kernel");
+    let outside = scratch.0.join("outside");
+    std::fs::write(&outside, "secret").expect("a file");
+    run(start(&program).arg(kernel).arg(&image).arg(&outside));
 }
 
 #[test]

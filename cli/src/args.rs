@@ -4,6 +4,7 @@ use crate::session::Kept;
 use crate::verbs::*;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
+use std::time::Duration;
 
 const LONG_ABOUT: &str = "\
 Look into disk images and copy in and out of them.
@@ -24,6 +25,7 @@ Examples:
   tane cp app disk.img@2:/opt              a directory into partition 2
   tane cat disk.img:/var/log/syslog | less
   tane inspect disk.img                    partitions and file systems
+  tane cat https://host/vm.qcow2@1:/etc/os-release
 
 Addresses:
   An argument means an image if it contains \":/\" and the text before it names an
@@ -35,6 +37,7 @@ Exit codes:
   1    some files failed, or something was left behind under --strict
   2    the command line makes no sense
   3    the image cannot be opened or mounted
+  124  --time-limit has passed
   130  interrupted";
 
 #[derive(Parser)]
@@ -68,6 +71,10 @@ pub struct Global {
     #[arg(long, global = true, value_name = "SIZE", value_parser = parse_size)]
     #[arg(help_heading = "Kernel and mount")]
     pub memory: Option<u64>,
+    /// Virtual CPUs of that Linux (default: 1; the tiny image has no more)
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(help_heading = "Kernel and mount")]
+    pub cpus: Option<u32>,
     /// Words for the command line of that Linux, for example nokaslr
     #[arg(long, global = true, value_name = "WORDS")]
     #[arg(help_heading = "Kernel and mount")]
@@ -92,7 +99,8 @@ pub struct Global {
     /// vhdx, gzip, xz, zstd or bzip2
     #[arg(long, global = true, value_name = "FORMAT", help_heading = "Image")]
     pub format: Option<tane::images::Format>,
-    /// Write to FILE, a qcow2 on top of the image, which stays as it is
+    /// Write to FILE, a qcow2 on top of the image, which stays as it is; ":memory:"
+    /// keeps what is written in memory, and forgets it at the end
     #[arg(long, global = true, value_name = "FILE", help_heading = "Image")]
     pub overlay: Option<PathBuf>,
     /// A file or directory that an image may name as its backing file or extent
@@ -109,6 +117,31 @@ pub struct Global {
     /// A file whose whole content opens LUKS volumes
     #[arg(long, global = true, value_name = "FILE", help_heading = "Image")]
     pub key_file: Option<PathBuf>,
+    /// The sectors of the disk that the image is of, if they are not 512 bytes: a
+    /// partition table counts in them
+    #[arg(long, global = true, value_name = "BYTES", help_heading = "Image")]
+    #[arg(value_parser = parse_sector_size)]
+    pub sector_size: Option<u32>,
+    /// Have dm-verity check what this root hash (hexadecimal) is of; the hashes are on
+    /// another volume, or on the same one with ,offset=BYTES
+    #[arg(long, global = true, value_name = "HASH", help_heading = "Image")]
+    #[arg(value_parser = parse_verity)]
+    pub verity: Option<Verity>,
+    /// Names and passwords that were in addresses
+    #[arg(skip)]
+    pub logins: Vec<tane::images::Login>,
+    /// Run the image's Linux with all of your rights: for images that you trust, and
+    /// to debug
+    #[arg(long, global = true, help_heading = "Jail")]
+    pub no_jail: bool,
+    /// End after this time: seconds, or a number and s, m or h (default: none)
+    #[arg(long, global = true, value_name = "TIME", value_parser = parse_time)]
+    #[arg(help_heading = "Jail")]
+    pub time_limit: Option<Duration>,
+    /// Memory for everything but that Linux's own (--memory), or none (default: 4G)
+    #[arg(long, global = true, value_name = "SIZE", value_parser = parse_limit)]
+    #[arg(help_heading = "Jail")]
+    pub memory_limit: Option<u64>,
     /// Print JSON: one object per line
     #[arg(long, global = true, help_heading = "Output")]
     pub json: bool,
@@ -121,6 +154,15 @@ pub struct Global {
     /// What is open already.
     #[arg(skip)]
     pub kept: Kept,
+}
+
+impl Global {
+    /// Whether what is written is to be forgotten.
+    pub fn forgets(&self) -> bool {
+        self.overlay
+            .as_deref()
+            .is_some_and(|p| p.as_os_str() == ":memory:")
+    }
 }
 
 #[derive(Subcommand)]
@@ -145,7 +187,13 @@ pub enum Verb {
     Truncate(truncate::Args),
     Xattr(xattr::Args),
     Trim(trim::Args),
+    Mkfs(mkfs::Args),
+    Fsck(fsck::Args),
+    Resize(resize::Args),
+    MakeImage(make_image::Args),
     Tar(tar::Args),
+    Mount(mount::Args),
+    Umount(umount::Args),
     Sh(sh::Args),
     Syscall(syscall::Args),
     Dmesg(dmesg::Args),
@@ -153,6 +201,33 @@ pub enum Verb {
     Bench(bench::Args),
     #[command(hide = true)]
     Generate(generate::Args),
+}
+
+/// A root hash of dm-verity, and where its tree is behind the data, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verity {
+    pub root: Vec<u8>,
+    pub offset: Option<u64>,
+}
+
+fn parse_verity(text: &str) -> Result<Verity, String> {
+    let (hash, offset) = match text.split_once(",offset=") {
+        Some((hash, offset)) => (hash, Some(parse_size(offset)?)),
+        None => (text, None),
+    };
+    let pair = |i: usize| u8::from_str_radix(hash.get(i..i + 2)?, 16).ok();
+    let root: Option<Vec<u8>> = (0..hash.len()).step_by(2).map(pair).collect();
+    match root.filter(|root| !root.is_empty()) {
+        Some(root) => Ok(Verity { root, offset }),
+        None => Err("not a root hash: write the digits that veritysetup format printed".into()),
+    }
+}
+
+fn parse_sector_size(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(size @ (512 | 1024 | 2048 | 4096)) => Ok(size),
+        _ => Err("disks have sectors of 512, 1024, 2048 or 4096 bytes".into()),
+    }
 }
 
 /// A number of bytes with an optional K, M, G or T (powers of 1024).
@@ -174,6 +249,27 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     size.ok_or_else(|| "not a size: write a number and K, M, G or T".into())
 }
 
+fn parse_limit(text: &str) -> Result<u64, String> {
+    match text {
+        "none" => Ok(u64::MAX),
+        _ => parse_size(text),
+    }
+}
+
+/// A number of seconds, or of what the letter behind it says.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let (digits, unit) = match text.char_indices().last() {
+        Some((i, 's')) => (&text[..i], 1.0),
+        Some((i, 'm')) => (&text[..i], 60.0),
+        Some((i, 'h')) => (&text[..i], 3600.0),
+        _ => (text, 1.0),
+    };
+    let number: Option<f64> = digits.parse().ok();
+    let time = number.and_then(|n| Duration::try_from_secs_f64(n * unit).ok());
+    time.filter(|t| !t.is_zero())
+        .ok_or_else(|| "not a time: write a number of seconds, or 5m, or 1h".into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,6 +282,25 @@ mod tests {
         assert_eq!(parse_size("1G"), Ok(1 << 30));
         assert!(parse_size("much").is_err());
         assert!(parse_size("99999999999T").is_err());
+    }
+
+    #[test]
+    fn a_root_hash_is_pairs_of_digits() {
+        let root = vec![0x0a, 0xff];
+        let (text, at) = ("0aFF,offset=4K", Some(4096));
+        assert_eq!(parse_verity(text), Ok(Verity { root, offset: at }));
+        for wrong in ["", "0a0", "xy", "0a,offset=", "é"] {
+            assert!(parse_verity(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(parse_time("1.5"), Ok(Duration::from_millis(1500)));
+        assert_eq!(parse_time("2m"), Ok(Duration::from_secs(120)));
+        for wrong in ["", "0", "-1", "soon", "1d", "nan", "inf"] {
+            assert!(parse_time(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -10,6 +10,8 @@ pub const SOME_FAILED: u8 = 1;
 pub const USAGE: u8 = 2;
 /// The image cannot be opened or mounted.
 pub const NO_IMAGE: u8 = 3;
+/// `--time-limit`; what timeout(1) says.
+pub const OUT_OF_TIME: u8 = 124;
 /// Stopped by a signal.
 pub const INTERRUPTED: u8 = 130;
 

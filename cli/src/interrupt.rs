@@ -1,10 +1,11 @@
 //! Ctrl-C. The signals are blocked in every thread and taken by one that does
 //! nothing else, so no handler ever runs on a stack of the image's kernel.
 
-use crate::failure::INTERRUPTED;
-use crate::failure::{Failure, Result};
+use crate::args::Global;
+use crate::failure::{Failure, Result, INTERRUPTED, OUT_OF_TIME};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::Relaxed};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Signals this close together are one.
@@ -86,8 +87,18 @@ pub fn with_resizes<T>(let_in: bool, work: impl FnOnce() -> T) -> T {
     }
 }
 
+type Handler = Box<dyn Fn(u32) + Send + Sync>;
+static HANDLER: OnceLock<Handler> = OnceLock::new();
+
+/// From now on an interrupt is this function's affair, which is told how many
+/// there have been since.
+#[cfg(feature = "fuse")]
+pub fn take_over(handler: impl Fn(u32) + Send + Sync + 'static) {
+    let _ = HANDLER.set(Box::new(handler));
+}
+
 /// Must run before any other thread exists.
-pub fn install() {
+pub fn install(global: &Global) {
     // SAFETY: sigset_t and sigaction are plain data; the pointers are to live ones.
     let set = unsafe {
         let mut set = std::mem::zeroed::<libc::sigset_t>();
@@ -99,6 +110,10 @@ pub fn install() {
             if now.sa_sigaction != libc::SIG_IGN {
                 libc::sigaddset(&mut set, signal);
             }
+        }
+        if let Some(limit) = global.time_limit {
+            libc::sigaddset(&mut set, libc::SIGALRM);
+            alarm(limit);
         }
         libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
         // Not for the waiter: it is ignored unless somebody edits a line.
@@ -116,6 +131,11 @@ pub fn install() {
             if unsafe { libc::sigwait(&set, &mut signal) } != 0 {
                 return;
             }
+            if signal == libc::SIGALRM {
+                eprintln!("tane: stopped: the time limit has passed");
+                // SAFETY: _exit is always allowed.
+                unsafe { libc::_exit(OUT_OF_TIME.into()) };
+            }
             // A terminal and a wrapper may both pass the same key on.
             if last
                 .replace(Instant::now())
@@ -124,6 +144,10 @@ pub fn install() {
                 continue;
             }
             let count = COUNT.fetch_add(1, Relaxed) + 1;
+            if let Some(handler) = HANDLER.get() {
+                handler(count);
+                continue;
+            }
             let session = SESSION.load(Relaxed);
             let orderly = session || ORDERLY.load(Relaxed);
             if session && (signal != libc::SIGINT || !INTERACTIVE.load(Relaxed)) {
@@ -146,7 +170,20 @@ pub fn install() {
             eprintln!("tane: stopping after this file (twice more abandons the image as it is)");
         }
     };
-    let _ = std::thread::Builder::new()
-        .name("signals".into())
-        .spawn(waiter);
+    let thread = std::thread::Builder::new().name("signals".into());
+    let _ = match global.no_jail {
+        true => thread.spawn(waiter),
+        false => tane::jail::spawn_fenced(thread, waiter),
+    };
+}
+
+/// SIGALRM once, in so long.
+fn alarm(limit: Duration) {
+    // SAFETY: plain structures, and pointers to live ones.
+    unsafe {
+        let mut timer = std::mem::zeroed::<libc::itimerval>();
+        timer.it_value.tv_sec = limit.as_secs() as libc::time_t;
+        timer.it_value.tv_usec = libc::suseconds_t::from(limit.subsec_micros()).max(1);
+        libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut());
+    }
 }

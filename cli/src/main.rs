@@ -5,13 +5,18 @@ mod args;
 mod compare;
 mod copy;
 mod failure;
+#[cfg(feature = "fuse")]
+mod fuse;
 mod interrupt;
+mod login;
+mod make;
 mod names;
 mod output;
 mod session;
 mod shell;
 mod show;
 mod sys;
+mod tools;
 mod users;
 mod verbs;
 mod walk;
@@ -25,8 +30,18 @@ fn main() -> ExitCode {
     let done = if verbs::bench::is_asked(&args) {
         verbs::bench::start(&args)
     } else {
-        let cli = Cli::parse_from(verbs::find::accept_single_dashes(args.into_iter()));
-        interrupt::install();
+        let (args, logins) = login::take_out(args);
+        let mut cli = Cli::parse_from(verbs::find::accept_single_dashes(args.into_iter()));
+        cli.global.logins = logins;
+        // Landlock lets nobody mount, and Ctrl-C unmounts; nobody knows beforehand
+        // which files the lines of a session name.
+        cli.global.no_jail |= matches!(cli.verb, Verb::Mount(_) | Verb::Sh(_));
+        // Both while there is one thread.
+        tane::prepare();
+        interrupt::install(&cli.global);
+        // A file that is too large shall be an error, with its name.
+        // SAFETY: no handler, no memory.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
         run(cli.verb, &cli.global)
     };
     match done {
@@ -63,7 +78,13 @@ fn run(verb: Verb, global: &Global) -> failure::Result<u8> {
         Verb::Truncate(a) => verbs::truncate::run(a, global),
         Verb::Xattr(a) => verbs::xattr::run(a, global),
         Verb::Trim(a) => verbs::trim::run(a, global),
+        Verb::Mkfs(a) => verbs::mkfs::run(a, global),
+        Verb::Fsck(a) => verbs::fsck::run(a, global),
+        Verb::Resize(a) => verbs::resize::run(a, global),
+        Verb::MakeImage(a) => verbs::make_image::run(a, global),
         Verb::Tar(a) => verbs::tar::run(a, global),
+        Verb::Mount(a) => verbs::mount::run(a, global),
+        Verb::Umount(a) => verbs::umount::run(a),
         Verb::Sh(a) => verbs::sh::run(a, global),
         Verb::Syscall(a) => verbs::syscall::run(a, global),
         Verb::Dmesg(a) => verbs::dmesg::run(a, global),

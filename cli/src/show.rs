@@ -73,6 +73,11 @@ pub fn utc(time: Time) -> String {
     )
 }
 
+/// Have the C library read the host's time zone, which it cannot in the jail.
+pub fn learn_time_zone() {
+    local(Time { sec: 0, nsec: 0 }, c"");
+}
+
 /// strftime in the host's time zone.
 pub fn local(time: Time, format: &std::ffi::CStr) -> String {
     let mut out = [0u8; 64];

@@ -20,6 +20,8 @@ pub enum AttachError {
     Refused(i32),
     /// The kernel is gone.
     Dead,
+    /// The kernel is that of a process of which this one is a fork.
+    Foreign,
 }
 
 impl fmt::Display for AttachError {
@@ -32,6 +34,7 @@ impl fmt::Display for AttachError {
                 std::io::Error::from_raw_os_error(*errno)
             ),
             Self::Dead => f.write_str("the kernel is gone"),
+            Self::Foreign => f.write_str("the kernel is that of this process's parent"),
         }
     }
 }
@@ -72,6 +75,9 @@ impl<D: Device + 'static> Attached<D> {
     /// Put a device into a free slot and wait until the kernel has probed it. It
     /// is in no other slot.
     pub fn new(kernel: &Kernel, device: Arc<D>) -> Result<Self, AttachError> {
+        if kernel.is_foreign() {
+            return Err(AttachError::Foreign);
+        }
         let slot = take(kernel).ok_or(AttachError::Full)?;
         let layout = kernel.layout();
         let line = Arc::new(Line {
@@ -131,6 +137,13 @@ impl Attached<Block> {
 
 impl<D: Device> Drop for Attached<D> {
     fn drop(&mut self) {
+        if self.kernel.is_foreign() {
+            // The slot is shared with the parent, which still has the device. The
+            // threads that serve it are not here to be stopped, nor is what its
+            // backend holds ours to be written.
+            std::mem::forget((self.device.clone(), self.bell.clone()));
+            return;
+        }
         let state = state(&self.kernel, self.slot);
         if self.kernel.is_alive() {
             let now = state.load(Ordering::Acquire);

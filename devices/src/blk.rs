@@ -11,8 +11,9 @@ use crate::pool::Pool;
 use crate::queue::Queue;
 use crate::request::{Disk, Failure, Request, Status, ID_SIZE};
 use crate::slot::Slot;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use tane_images::Backend;
 
 pub use crate::blk_config::{CAPACITY, QUEUE_SIZE};
@@ -32,6 +33,9 @@ pub struct BlockOptions {
     /// /sys/block/*/serial.
     pub serial: String,
     pub read_only: bool,
+    /// The smallest unit of a transfer and of partition tables, in bytes: a power
+    /// of two from 512 to 4096. None: what the backend says.
+    pub sector_size: Option<u32>,
     /// From 1 to 8.
     pub queues: u16,
     /// Most host threads that wait for storage at a time.
@@ -45,6 +49,7 @@ impl Default for BlockOptions {
         Self {
             serial: String::new(),
             read_only: false,
+            sector_size: None,
             queues: 1,
             threads: 4,
             inline: true,
@@ -65,6 +70,7 @@ struct Inner {
     serial: [u8; ID_SIZE],
     counters: Counters,
     last_error: Mutex<Option<String>>,
+    first_error: OnceLock<Arc<io::Error>>,
     lines: Vec<Mutex<Line>>,
     write_cache: AtomicBool,
 }
@@ -121,6 +127,7 @@ impl Block {
             serial,
             counters: Counters::default(),
             last_error: Mutex::default(),
+            first_error: OnceLock::new(),
             lines: (0..options.queues).map(|_| Mutex::default()).collect(),
             options,
             write_cache: AtomicBool::new(true),
@@ -144,6 +151,12 @@ impl Block {
         last.unwrap_or_else(|e| e.into_inner()).clone()
     }
 
+    /// The first error of the backend, with its reason. The driver knows it as an
+    /// I/O error: the protocol has no words for more.
+    pub fn first_error(&self) -> Option<Arc<io::Error>> {
+        self.inner.first_error.get().cloned()
+    }
+
     /// The capacity as the configuration has it: in sectors, the last one whole.
     pub fn capacity(&self) -> [u8; 8] {
         blk_config::capacity(self.inner.backend.size())
@@ -161,7 +174,7 @@ impl Device for Block {
 
     fn config(&self) -> Vec<u8> {
         let backend = &*self.inner.backend;
-        blk_config::config(backend, self.inner.options.queues).to_vec()
+        blk_config::config(backend, &self.inner.options).to_vec()
     }
 
     fn queue_sizes(&self) -> Vec<u16> {
@@ -336,6 +349,7 @@ impl Inner {
                 count(&self.counters.errors);
                 if let Some(error) = error {
                     self.note(&error);
+                    self.first_error.get_or_init(|| Arc::new(error));
                 }
                 status
             }

@@ -1,5 +1,6 @@
 //! Features and configuration of the block device (virtio 1.2, 5.2.3, 5.2.4).
 
+use crate::blk::BlockOptions;
 use crate::request::{MAX_RANGE, MAX_RANGES, SECTOR};
 use tane_images::Backend;
 
@@ -37,10 +38,10 @@ pub fn capacity(size: u64) -> [u8; 8] {
 }
 
 /// `struct virtio_blk_config`.
-pub fn config(backend: &dyn Backend, queues: u16) -> [u8; 60] {
+pub fn config(backend: &dyn Backend, options: &BlockOptions) -> [u8; 60] {
     let mut config = [0; 60];
     let mut put = |at: usize, bytes: &[u8]| config[at..at + bytes.len()].copy_from_slice(bytes);
-    let (logical, physical) = block_sizes(backend);
+    let (logical, physical) = block_sizes(backend, options.sector_size);
     put(CAPACITY, &capacity(backend.size()));
     // Without indirect descriptors, header and status take an entry each.
     put(12, &(u32::from(QUEUE_SIZE) - 2).to_le_bytes());
@@ -52,7 +53,7 @@ pub fn config(backend: &dyn Backend, queues: u16) -> [u8; 60] {
     put(24, &[(physical / logical).trailing_zeros() as u8, 0]);
     put(26, &1u16.to_le_bytes());
     put(CONFIG_WCE, &[1]);
-    put(34, &queues.to_le_bytes());
+    put(34, &options.queues.to_le_bytes());
     put(36, &MAX_RANGE.to_le_bytes());
     put(40, &MAX_RANGES.to_le_bytes());
     put(44, &(physical / SECTOR as u32).to_le_bytes());
@@ -64,12 +65,12 @@ pub fn config(backend: &dyn Backend, queues: u16) -> [u8; 60] {
 
 /// Linux refuses a device with blocks larger than its pages, and others do not
 /// know what to do with odd ones.
-fn block_sizes(backend: &dyn Backend) -> (u32, u32) {
+fn block_sizes(backend: &dyn Backend, sector: Option<u32>) -> (u32, u32) {
     let sane = |size: u32, least: u32| match size.is_power_of_two() {
         true => size.clamp(least, 4096),
         false => least,
     };
     let (logical, physical) = backend.block_sizes();
-    let logical = sane(logical, SECTOR as u32);
+    let logical = sane(sector.unwrap_or(logical), SECTOR as u32);
     (logical, sane(physical, logical))
 }

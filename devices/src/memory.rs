@@ -34,7 +34,9 @@ impl GuestMemory {
     fn atomic<T>(&self, pa: u64) -> Option<&T> {
         let pointer = self.pointer(pa, size_of::<T>() as u64)?;
         // SAFETY: in RAM and aligned; atomics allow changes by the other side.
-        (pointer as usize % align_of::<T>() == 0).then(|| unsafe { &*pointer.cast() })
+        (pointer as usize)
+            .is_multiple_of(align_of::<T>())
+            .then(|| unsafe { &*pointer.cast() })
     }
 
     #[inline]

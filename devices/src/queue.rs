@@ -88,7 +88,7 @@ impl Queue {
             (layout.device, 4, 6 + 8 * size),
         ] {
             let pointer = memory.pointer(address, len);
-            if pointer.is_none_or(|p| p as usize % align != 0) {
+            if pointer.is_none_or(|p| !(p as usize).is_multiple_of(align)) {
                 return Err(Broken("a ring is misaligned or not in memory"));
             }
         }

@@ -212,7 +212,7 @@ impl Request {
     fn ranges(&self, disk: &Disk, through: bool) -> Result<(), Failure> {
         let mut bytes = [0; RANGE_SIZE * MAX_RANGES as usize];
         let len = total(&self.chain.readable);
-        if len == 0 || len % RANGE_SIZE != 0 || len > bytes.len() {
+        if len == 0 || !len.is_multiple_of(RANGE_SIZE) || len > bytes.len() {
             return Err(FAILED);
         }
         // SAFETY: guest memory. Copied once: what is checked is what is done.
@@ -283,7 +283,7 @@ impl Range {
 /// Whether whole sectors of the disk were asked for.
 fn in_range(disk: &Disk, offset: u64, len: u64) -> bool {
     let end = offset.checked_add(len);
-    len % SECTOR == 0 && end.is_some_and(|end| end <= disk.capacity())
+    len.is_multiple_of(SECTOR) && end.is_some_and(|end| end <= disk.capacity())
 }
 
 fn run(work: impl FnOnce() -> io::Result<()>) -> Result<(), Failure> {

@@ -112,3 +112,31 @@ fn a_kernel_that_is_gone_takes_no_disk_and_lets_its_disks_go() {
         Err(AttachError::Dead | AttachError::Full)
     ));
 }
+
+#[test]
+fn a_forked_child_leaves_its_parents_disks_alone() {
+    let guest = boot();
+    let attached = attach(&guest, ram(1 << 20));
+    let fd = guest.open(c"/dev/vda", libc::O_RDWR).unwrap();
+    guest.write_at(fd, &[7; 4096], 0).unwrap();
+    // SAFETY: the child allocates, which glibc allows, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let block = Block::new(ram(1 << 20), BlockOptions::default());
+        let second = Attached::new(&guest.0, block);
+        let refused = matches!(second, Err(AttachError::Foreign));
+        drop(attached);
+        drop(guest);
+        // SAFETY: ends the child without its parent's exit handlers.
+        unsafe { libc::_exit(i32::from(!refused)) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for our child.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(status, 0);
+    guest.fsync(fd).unwrap();
+    assert_eq!(guest.read_at(fd, 4096, 0), Ok(vec![7; 4096]));
+    // This is in no cache of the kernel's.
+    assert_eq!(guest.read_at(fd, 4096, 512 << 10), Ok(vec![0; 4096]));
+    assert_eq!(attached.block().last_error(), None);
+}

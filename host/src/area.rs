@@ -91,10 +91,11 @@ impl Area {
                 index
             })
         })?;
-        // SAFETY: the slot is nobody's.
+        // SAFETY: in the area; nobody's but for its atomics, which those may still
+        // read who found the slot's last owner in a CPU's bias.
         unsafe {
             let slot = self.threads().add(index);
-            slot.write_bytes(0, 1);
+            abi::Thread::reset(slot);
             Some(slot)
         }
     }
@@ -105,12 +106,23 @@ impl Area {
         self.free.lock().unwrap().free.push(index);
     }
 
+    fn used_slots(&self) -> impl Iterator<Item = &abi::Thread> {
+        let next = self.free.lock().unwrap().next;
+        // SAFETY: in the area; what others write is atomic.
+        (0..next).map(|index| unsafe { &*self.threads().add(index) })
+    }
+
+    /// Whether a host thread sleeps until its result is there.
+    pub fn has_sleepers(&self) -> bool {
+        self.used_slots().any(|slot| {
+            slot.sleeping.load(Ordering::SeqCst) != 0
+                && slot.state.load(Ordering::SeqCst) != abi::THREAD_DONE
+        })
+    }
+
     /// Wake every host thread that waits for a result.
     pub fn wake_all(&self) {
-        let next = self.free.lock().unwrap().next;
-        for index in 0..next {
-            // SAFETY: in the area; state is atomic.
-            let slot = unsafe { &*self.threads().add(index) };
+        for slot in self.used_slots() {
             if slot.sleeping.load(Ordering::SeqCst) != 0 {
                 crate::futex::wake(&slot.state);
             }

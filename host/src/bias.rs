@@ -14,7 +14,9 @@ use crate::cpu::{self, Cpu};
 use crate::service::now;
 use std::arch::asm;
 use std::mem::offset_of;
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{compiler_fence, AtomicBool, AtomicU64, Ordering};
+use std::sync::Once;
 
 /// What `bias` holds beside 0: the owner's slot. Its lowest bits tell whether it is
 /// just being taken away, while the barrier is under way, or taken, to be had by
@@ -43,8 +45,28 @@ const LASTING_NS: u64 = 1_000_000;
 
 static POSSIBLE: AtomicBool = AtomicBool::new(false);
 
-/// Ask the host for barriers. To be called before the first kernel exists.
+/// Have the host make ready what lets a thread keep a CPU between its calls; once
+/// in a process, by the first boot at the latest. A program that calls this while
+/// it has one thread has it at once. In others the host first waits for all its
+/// CPUs, for 10 ms or more, which a thread does that nobody waits for, unless the
+/// process ends before.
 pub fn prepare() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // Linked to by itself, its parent, and each thread's directory.
+        match std::fs::metadata("/proc/self/task") {
+            Ok(tasks) if tasks.nlink() == 3 => register(),
+            _ => drop(
+                std::thread::Builder::new()
+                    .name("tane-barrier".into())
+                    .stack_size(64 << 10)
+                    .spawn(register),
+            ),
+        }
+    });
+}
+
+fn register() {
     let registered = membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
     POSSIBLE.store(registered && crate::cpu::has_fsgsbase(), Ordering::Relaxed);
 }

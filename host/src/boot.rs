@@ -4,6 +4,7 @@ use crate::abi;
 use crate::area::{self, Area};
 use crate::bias;
 use crate::call::{Caller, GONE};
+use crate::clock::{Clock, Deterministic};
 use crate::cpu::{self, Gate};
 use crate::image::{Image, ImageError};
 use crate::inner::{Inner, Parts};
@@ -26,6 +27,8 @@ pub struct Builder {
     pub randomise: bool,
     pub vmalloc: u64,
     pub user_window: u64,
+    /// Instead of the host's clocks and entropy. One CPU only.
+    pub deterministic: Option<Deterministic>,
     #[allow(clippy::type_complexity)]
     pub log: Option<Box<dyn Fn(&str) + Send + Sync>>,
 }
@@ -39,6 +42,7 @@ impl Default for Builder {
             randomise: true,
             vmalloc: 16 << 30,
             user_window: 64 << 30,
+            deterministic: None,
             log: None,
         }
     }
@@ -95,7 +99,12 @@ impl Builder {
         let cpus = self.cpus.clamp(1, abi::MAX_VCPUS as u32);
         if cpus > image.header.smp {
             return Err(BootError::Options(
-                "more virtual CPUs than this kernel image can use (the smp image uses several)",
+                "more virtual CPUs than this kernel image can use (tiny: one; the others: eight)",
+            ));
+        }
+        if cpus > 1 && self.deterministic.is_some() {
+            return Err(BootError::Options(
+                "several virtual CPUs are not in step: a deterministic kernel has one",
             ));
         }
         if self.cmdline.len() >= abi::CMDLINE_SIZE {
@@ -119,7 +128,9 @@ impl Builder {
         // (64 bytes a page), which Linux puts at the end of RAM.
         let h = &image.header;
         memory.populate(h.text_end, h.image_end - h.text_end);
-        memory.populate(ram - ram / PAGE * 64, ram / PAGE * 64);
+        memory
+            .populate_tail(ram / PAGE * 64)
+            .map_err(BootError::Memory)?;
         // SAFETY: fresh memory of the right sizes, which lives as long as Inner.
         let (area, gate) = unsafe {
             image.load(memory.base as *mut u8)?;
@@ -134,6 +145,7 @@ impl Builder {
             gate,
             header: image.header,
             log: Log::new(self.log),
+            clock: Clock::new(self.deterministic),
         };
         let inner = Inner::new(parts, cpus).ok_or(BootError::TooManyKernels)?;
         prepare(&inner, &self.cmdline, cpus);

@@ -231,8 +231,7 @@ impl Inner {
             }
             if how == Wait::Inside
                 && cpu.shared().pending.load(Ordering::Relaxed) != 0
-                && cpu.is_online()
-                && cpu.try_lock()
+                && cpu.try_lock_online()
             {
                 if self.is_dead() {
                     cpu.unlock();

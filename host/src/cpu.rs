@@ -69,6 +69,20 @@ impl Cpu {
         }
     }
 
+    /// Lock a CPU in order to go in, which must be online while it is locked: who
+    /// brings one back writes its state when it is neither.
+    #[inline]
+    pub fn try_lock_online(self) -> bool {
+        if !self.is_online() || !self.try_lock() {
+            return false;
+        }
+        if !self.is_online() {
+            self.unlock();
+            return false;
+        }
+        true
+    }
+
     /// Let go, then look whether somebody raised an interrupt in the meantime:
     /// in this order, so that either they saw the lock free or we see the bit.
     #[inline]

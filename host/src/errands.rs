@@ -81,7 +81,7 @@ impl Inner {
             if cpu.shared().pending.load(Ordering::SeqCst) == 0 {
                 continue;
             }
-            if !cpu.is_online() || self.is_dead() || !cpu.try_lock() {
+            if self.is_dead() || !cpu.try_lock_online() {
                 cpu.kick();
                 continue;
             }

@@ -310,13 +310,13 @@ fn check(path: &Path, h: &abi::ImageHeader) -> Result<(), ImageError> {
         h.trap_interrupt,
     ];
     if !ordered.is_sorted()
-        || h.text_end % PAGE != 0
+        || !h.text_end.is_multiple_of(PAGE)
         || h.text_end == 0
         || in_text.iter().any(|&a| a >= h.text_end)
         || h.rela_start < h.text_end
         || h.rela_end > h.data_end
         || h.rela_start > h.rela_end
-        || h.rela_start % 8 != 0
+        || !h.rela_start.is_multiple_of(8)
     {
         return Err(ImageError::NotAnImage(path, "its header makes no sense"));
     }

@@ -4,12 +4,13 @@ use crate::abi;
 use crate::area::Area;
 use crate::bias;
 use crate::call::{Caller, Wait};
+use crate::clock::Clock;
 use crate::cpu::{Cpu, Gate};
 use crate::futex;
 use crate::kernel::Doorbell;
 use crate::log::Log;
 use crate::memory::Memory;
-use crate::{signals, thread};
+use crate::{service, signals, thread};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock, Weak};
 use std::thread::JoinHandle;
@@ -21,6 +22,7 @@ pub(crate) struct Inner {
     pub gate: Gate,
     pub header: abi::ImageHeader,
     pub log: Log,
+    pub clock: Clock,
     /// The size of the CPUs, 0 if no thread can keep one between its calls.
     pub kept_bytes: u64,
     cpus: Vec<Cpu>,
@@ -60,6 +62,7 @@ pub(crate) struct Parts {
     pub gate: Gate,
     pub header: abi::ImageHeader,
     pub log: Log,
+    pub clock: Clock,
 }
 
 impl Inner {
@@ -82,6 +85,7 @@ impl Inner {
             gate: parts.gate,
             header: parts.header,
             log: parts.log,
+            clock: parts.clock,
             doorbells: (0..abi::MAX_DEVICES).map(|_| RwLock::new(None)).collect(),
             init: Mutex::new(()),
             dead: AtomicU32::new(0),
@@ -221,11 +225,12 @@ impl Inner {
 
     pub fn stop(&self, text: &str) {
         self.kernel_died(0, text);
-        // Whoever is inside comes out by itself; nobody goes in after.
+        // Nobody goes in after, not even to answer those who are inside.
         for cpu in &self.cpus {
-            while !cpu.try_lock() {
-                std::thread::sleep(std::time::Duration::from_micros(100));
-            }
+            cpu.raise(abi::IRQ_STOP);
+        }
+        for cpu in &self.cpus {
+            service::seize(*cpu);
         }
         self.bury();
         for cpu in &self.cpus {

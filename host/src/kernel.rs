@@ -76,6 +76,12 @@ impl Kernel {
         !self.inner.is_dead()
     }
 
+    /// Whether this process is a fork of the one that booted it. It then has
+    /// copies of all handles and shares the memory, but nothing that serves it.
+    pub fn is_foreign(&self) -> bool {
+        self.inner.is_foreign()
+    }
+
     /// Why it ended: after a panic or fault the oops text, symbolised.
     pub fn last_words(&self) -> String {
         self.inner.last_words()

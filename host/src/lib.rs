@@ -16,6 +16,7 @@
 //! service.rs   one thread per virtual CPU for timers and device interrupts
 //! signals.rs   faults and injected interrupts
 //! ops.rs       what the kernel asks of its host
+//! clock.rs     the host's clocks, or time that stands still
 //! log.rs       the kernel's log
 //! abi.rs       the contract with the image (asm/host.h)
 //! ```
@@ -29,6 +30,7 @@ mod area;
 mod bias;
 mod boot;
 mod call;
+mod clock;
 mod cpu;
 mod errands;
 mod futex;
@@ -42,7 +44,11 @@ mod service;
 mod signals;
 mod spin;
 mod thread;
+#[cfg(tane_tsan)]
+mod tsan;
 
+pub use bias::prepare;
 pub use boot::{BootError, Builder};
+pub use clock::Deterministic;
 pub use image::{Image, ImageError};
 pub use kernel::{Doorbell, Interrupter, Kernel, Layout};

@@ -45,28 +45,18 @@ fn errno(result: io::Result<()>) -> i32 {
     }
 }
 
-fn clock(id: libc::clockid_t) -> u64 {
-    let mut t = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: writes a structure of ours; the vDSO needs little stack.
-    unsafe { libc::clock_gettime(id, &raw mut t) };
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+extern "sysv64" fn monotonic(host: Host) -> u64 {
+    inner(host).clock.monotonic()
 }
 
-extern "sysv64" fn monotonic(_: Host) -> u64 {
-    clock(libc::CLOCK_MONOTONIC)
+extern "sysv64" fn realtime(host: Host) -> u64 {
+    inner(host).clock.realtime()
 }
 
-extern "sysv64" fn realtime(_: Host) -> u64 {
-    clock(libc::CLOCK_REALTIME)
-}
-
-extern "sysv64" fn random(_: Host, buf: *mut u8, len: u64) -> i32 {
+extern "sysv64" fn random(host: Host, buf: *mut u8, len: u64) -> i32 {
     // SAFETY: the kernel's buffer.
-    let got = unsafe { libc::getrandom(buf.cast(), len as usize, 0) };
-    if got == len as isize {
+    let buf = unsafe { std::slice::from_raw_parts_mut(buf, len as usize) };
+    if inner(host).clock.random(buf) {
         0
     } else {
         -libc::EIO
@@ -129,5 +119,6 @@ extern "sysv64" fn die(host: Host, code: u32, text: *const u8, len: u64) {
 }
 
 extern "sysv64" fn notify(host: Host, slot: u32, queue: u32) {
+    inner(host).clock.works();
     inner(host).notify(slot, queue);
 }

@@ -11,7 +11,7 @@ use crate::signals;
 use crate::thread;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often to look whether a thread that keeps the CPU takes an interrupt.
 const TRIES: u32 = 200;
@@ -19,6 +19,8 @@ const TRIES: u32 = 200;
 /// with each signal without an effect: they queue up while a thread is stopped.
 const PATIENCE: Duration = Duration::from_millis(1);
 const PATIENCE_MAX: Duration = Duration::from_secs(1);
+/// How often to look whether time that stands still has to pass.
+const STILL: Duration = Duration::from_millis(2);
 
 pub fn now() -> u64 {
     let mut t = libc::timespec {
@@ -55,16 +57,15 @@ fn serve(kernel: &Inner, cpu: Cpu) {
         if kernel.is_dead() {
             return;
         }
-        let now = now();
         let deadline = v.deadline.load(Ordering::SeqCst);
-        if deadline <= now {
+        if deadline <= kernel.clock.time() {
             raise_timer(v, deadline);
         }
         if v.pending.load(Ordering::SeqCst) != 0 && cpu.is_online() {
             if cpu.is_biased() && seen_by_its_owner(cpu) {
                 continue;
             }
-            if cpu.try_lock() {
+            if cpu.try_lock_online() {
                 alarm.set(PATIENCE);
                 run(kernel, cpu, tid);
                 alarm.set(Duration::ZERO);
@@ -81,7 +82,7 @@ fn serve(kernel: &Inner, cpu: Cpu) {
             continue;
         }
         patience = PATIENCE;
-        sleep(cpu, seen);
+        sleep(kernel, cpu, seen);
     }
 }
 
@@ -169,34 +170,62 @@ fn run(kernel: &Inner, cpu: Cpu, tid: u32) {
 }
 
 /// Sleep until the deadline or a kick. `sleep_until` is public before the
-/// deadline is read: whoever sets an earlier one sees it and kicks.
-fn sleep(cpu: Cpu, seen: u32) {
+/// deadline is read: whoever sets an earlier one sees it and kicks. A deadline
+/// that time alone does not bring is looked at now and then.
+fn sleep(kernel: &Inner, cpu: Cpu, seen: u32) {
     let v = cpu.shared();
     v.sleep_until.store(u64::MAX, Ordering::SeqCst);
     let deadline = v.deadline.load(Ordering::SeqCst);
-    let timeout =
-        (deadline != u64::MAX).then(|| Duration::from_nanos(deadline.saturating_sub(now())));
+    let still = kernel.clock.is_still();
+    let timeout = (deadline != u64::MAX).then(|| match still {
+        true => STILL,
+        false => Duration::from_nanos(deadline.saturating_sub(now())),
+    });
     v.sleep_until.store(deadline.max(1), Ordering::SeqCst);
     let wanted = v.pending.load(Ordering::SeqCst) != 0 && cpu.is_online();
     if v.deadline.load(Ordering::SeqCst) == deadline && !wanted {
         futex::wait(&v.kick, seen, timeout);
     }
     v.sleep_until.store(0, Ordering::SeqCst);
+    if still && v.kick.load(Ordering::SeqCst) == seen {
+        kernel.pass_time();
+    }
 }
 
 /// An interrupt is still pending and the CPU still taken: send its thread a
 /// signal, whose handler diverts it when it runs kernel code with interrupts on.
 /// Whether one was sent.
 fn interrupt(kernel: &Inner, cpu: Cpu) -> bool {
+    !kernel.is_dead() && inject(cpu)
+}
+
+/// The same, whether the kernel has ended or not.
+fn inject(cpu: Cpu) -> bool {
     let v = cpu.shared();
     let holder = v.holder.load(Ordering::Relaxed);
     let wanted = v.pending.load(Ordering::SeqCst) != 0
         && v.irq_enabled.load(Ordering::Relaxed) != 0
         && holder != 0
-        && cpu.is_busy()
-        && !kernel.is_dead();
+        && cpu.is_busy();
     if wanted {
         signals::inject(holder);
     }
     wanted
+}
+
+/// Lock a CPU of a kernel that ends, for good. Who is inside comes out by itself
+/// or heeds the interrupt, which tells it that nothing will come any more; it
+/// must be told before any CPU is locked, or it may wait for that one.
+pub fn seize(cpu: Cpu) {
+    let mut patience = PATIENCE;
+    let mut until = Instant::now() + patience;
+    while !cpu.try_lock() {
+        std::thread::sleep(PATIENCE / 10);
+        if Instant::now() >= until {
+            if inject(cpu) {
+                patience = (patience * 2).min(PATIENCE_MAX);
+            }
+            until = Instant::now() + patience;
+        }
+    }
 }

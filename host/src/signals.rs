@@ -7,6 +7,10 @@ use crate::abi::{self, PtRegs};
 use crate::cpu;
 use crate::inner::Inner;
 use crate::thread;
+#[cfg(tane_tsan)]
+use crate::tsan::set_action;
+#[cfg(not(tane_tsan))]
+use libc::sigaction as set_action;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -119,7 +123,7 @@ fn install() {
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
             libc::sigemptyset(&raw mut action.sa_mask);
             let mut old = Box::new(MaybeUninit::<libc::sigaction>::zeroed().assume_init());
-            libc::sigaction(signal, &raw const action, &raw mut *old);
+            set_action(signal, &raw const action, &raw mut *old);
             let stale = PREVIOUS[signal as usize].swap(Box::into_raw(old), Ordering::AcqRel);
             debug_assert!(stale.is_null());
         }
@@ -133,10 +137,10 @@ fn uninstall() {
         // SAFETY: the saved action came from the same call.
         unsafe {
             let mut now: libc::sigaction = MaybeUninit::zeroed().assume_init();
-            libc::sigaction(signal, ptr::null(), &raw mut now);
+            set_action(signal, ptr::null(), &raw mut now);
             let old = PREVIOUS[signal as usize].load(Ordering::Acquire);
             if now.sa_sigaction == handler as *const () as usize && !old.is_null() {
-                libc::sigaction(signal, old, ptr::null_mut());
+                set_action(signal, old, ptr::null_mut());
             }
             let old = PREVIOUS[signal as usize].swap(ptr::null_mut(), Ordering::AcqRel);
             if !old.is_null() {
@@ -170,7 +174,11 @@ fn find_stack(rsp: u64) -> Option<&'static Entry> {
     })
 }
 
-unsafe extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+pub(crate) unsafe extern "C" fn handler(
+    signal: i32,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
     let context_ = &mut *context.cast::<libc::ucontext_t>();
     let regs = &mut context_.uc_mcontext.gregs;
     let rip = regs[libc::REG_RIP as usize] as u64;
@@ -306,7 +314,7 @@ unsafe fn chain(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_v
                 return;
             }
             default.sa_sigaction = libc::SIG_DFL;
-            libc::sigaction(signal, &raw const default, ptr::null_mut());
+            set_action(signal, &raw const default, ptr::null_mut());
             if (*info).si_code <= 0 {
                 libc::raise(signal);
             }

@@ -65,7 +65,7 @@ impl<'a> Spin<'a> {
         }
         std::hint::spin_loop();
         self.looks += 1;
-        if self.looks % LOOKS != 0 || now() - self.began < u64::from(budget) {
+        if !self.looks.is_multiple_of(LOOKS) || now() - self.began < u64::from(budget) {
             return true;
         }
         let in_vain = if budget / 2 < SHORTEST { 0 } else { budget / 2 };

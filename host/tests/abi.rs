@@ -177,6 +177,7 @@ fn the_rust_structures_are_those_of_the_header() {
         ("TANE_MAX_DEVICES", abi::MAX_DEVICES as u64),
         ("TANE_MAX_QUEUES", abi::MAX_QUEUES as u64),
         ("TANE_IRQ_HOTPLUG", abi::IRQ_HOTPLUG.into()),
+        ("TANE_IRQ_STOP", abi::IRQ_STOP.into()),
         ("TANE_IRQ_DEVICE(0)", abi::IRQ_DEVICE0.into()),
         ("TANE_THREAD_POSTED", abi::THREAD_POSTED.into()),
         ("TANE_THREAD_DONE", abi::THREAD_DONE.into()),

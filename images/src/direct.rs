@@ -40,15 +40,16 @@ impl Direct {
     }
 
     fn suits(&self, buffers: Buffers, offset: u64) -> bool {
-        offset % self.offset == 0
+        offset.is_multiple_of(self.offset)
             && buffers.iter().all(|b| {
-                b.iov_base as usize % self.memory == 0 && b.iov_len as u64 % self.offset == 0
+                (b.iov_base as usize).is_multiple_of(self.memory)
+                    && (b.iov_len as u64).is_multiple_of(self.offset)
             })
     }
 
     pub fn read(&self, file: &File, to: Buffers, offset: u64) -> io::Result<()> {
         if self.suits(to, offset) {
-            return read_full(file, to, offset);
+            return read_full(file, to, offset).map(drop);
         }
         let mut start = 0;
         in_steps(offset, total(to) as u64, MOST, |at, len| {

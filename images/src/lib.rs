@@ -10,14 +10,17 @@
 //! ram.rs        memory, allocated on first touch
 //! callback.rs   the caller's functions
 //! overlay.rs    writes kept in memory over any other backend
-//! open.rs       an image file, opened by its content
+//! options.rs    how an image is opened
+//!   open.rs       what it consists of, by its content
 //!   format.rs     which container it is
 //!   qcow2.rs      QEMU's, by the imago crate
 //!   vmdk/ vhd.rs vhdx/   VMware's and Microsoft's
 //!     blocks.rs     what those three have in common
 //!     pages.rs      their tables, read when needed
 //!     concat.rs     a disk in several files
+//!   http/         a file on a web server
 //!   stream/       gzip, xz, zstd, bzip2: read in pieces, or unpacked
+//!   temporary.rs  what has to be had as a whole first
 //! fault.rs      a log of every change and errors on demand, for tests
 //! power.rs      what such a log leaves after a power cut
 //! ```
@@ -31,8 +34,10 @@ mod direct;
 mod fault;
 mod format;
 mod fuzz;
+mod http;
 mod lock;
 mod open;
+mod options;
 mod overlay;
 mod pages;
 pub mod power;
@@ -40,6 +45,7 @@ mod qcow2;
 mod ram;
 mod raw;
 mod stream;
+mod temporary;
 mod transfer;
 mod vhd;
 mod vhdx;
@@ -52,7 +58,9 @@ pub use fault::{Failure, Fault, Operation};
 pub use format::{detect, Format};
 #[doc(hidden)]
 pub use fuzz::fuzz_container;
-pub use open::{open_backend, Image, ImageOptions, Layer};
+pub use http::Login;
+pub use open::open_backend;
+pub use options::{Image, ImageOptions, Layer};
 pub use overlay::Overlay;
 pub use power::Event;
 pub use ram::Ram;

@@ -9,8 +9,9 @@
 
 use crate::backend::Backend;
 use crate::format::{detect, Format};
-use crate::overlay::Overlay;
-use crate::qcow2::{self, Opening};
+use crate::http::{self, Url};
+use crate::options::{ImageOptions, Layer};
+use crate::qcow2::Opening;
 use crate::raw::{Access, Raw};
 use crate::{stream, vhd, vhdx, vmdk};
 use std::io;
@@ -22,168 +23,6 @@ const DEPTH: usize = 32;
 /// Most files that a disk consists of: their descriptors are limited.
 const FILES: usize = 512;
 
-type Notice = dyn Fn(&str) + Send + Sync;
-
-/// How an image file is opened.
-#[derive(Clone, Default)]
-pub struct ImageOptions {
-    write: bool,
-    direct: bool,
-    format: Option<Format>,
-    trusted: Vec<PathBuf>,
-    overlay: Option<PathBuf>,
-    in_memory: bool,
-    notice: Option<Arc<Notice>>,
-}
-
-/// A file that is part of an image.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layer {
-    pub path: PathBuf,
-    pub format: Format,
-}
-
-/// An image that is open.
-pub struct Image {
-    pub backend: Arc<dyn Backend>,
-    /// The files that it consists of, the one that was named first; a file
-    /// whose content is a container in another one appears once for each.
-    pub layers: Vec<Layer>,
-}
-
-impl ImageOptions {
-    /// For reading, by content, following only what lies beside the image.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// For writing too. Compressed streams and stream-optimised VMDK cannot be.
-    pub fn write(&mut self, yes: bool) -> &mut Self {
-        self.write = yes;
-        self
-    }
-
-    /// Past the host's page cache; O_DIRECT in open(2).
-    pub fn direct(&mut self, yes: bool) -> &mut Self {
-        self.direct = yes;
-        self
-    }
-
-    /// Take the file for this, whatever it looks like. A raw disk whose user is
-    /// not to be trusted can look like anything: give `Format::Raw` then.
-    pub fn format(&mut self, format: Format) -> &mut Self {
-        self.format = Some(format);
-        self
-    }
-
-    /// A file, or a directory with all below it, that an image may name as its
-    /// backing file or extent, wherever it is.
-    pub fn trust(&mut self, place: impl Into<PathBuf>) -> &mut Self {
-        self.trusted.push(place.into());
-        self
-    }
-
-    /// Put what is written into this file, and leave the image as it is. The
-    /// file is a qcow2 with the image as its backing file; it is made if there
-    /// is none, and used again if it belongs to this image. Without `write` it is
-    /// read, if it is there.
-    pub fn overlay(&mut self, file: impl Into<PathBuf>) -> &mut Self {
-        self.overlay = Some(file.into());
-        self
-    }
-
-    /// Keep what is written in memory, until the image is closed.
-    pub fn overlay_in_memory(&mut self, yes: bool) -> &mut Self {
-        self.in_memory = yes;
-        self
-    }
-
-    /// Called with a sentence for the user about what takes long or room.
-    pub fn notice(&mut self, say: impl Fn(&str) + Send + Sync + 'static) -> &mut Self {
-        self.notice = Some(Arc::new(say));
-        self
-    }
-
-    /// Open it. Errors name the file and, where there is one, the remedy.
-    pub fn open(&self, path: impl AsRef<Path>) -> io::Result<Image> {
-        let path = path.as_ref();
-        let over = self.overlay.is_some() || self.in_memory;
-        let opener = Opener {
-            options: self,
-            layers: Mutex::default(),
-        };
-        let write = self.write && !over;
-        let mut backend = opener.file(path, write, self.format, 0)?;
-        if let Some(file) = &self.overlay {
-            let size = backend.size();
-            let layers = opener.layers.lock().unwrap_or_else(|e| e.into_inner());
-            let format = layers.first().map_or(Format::Raw, |layer| layer.format);
-            drop(layers);
-            let opened = self.over(file, path, format, size, backend);
-            backend = opened.map_err(|e| named(file, e))?;
-        }
-        if self.in_memory {
-            backend = Arc::new(Overlay::new(backend));
-        }
-        let layers = opener.layers.into_inner();
-        Ok(Image {
-            backend,
-            layers: layers.unwrap_or_else(|e| e.into_inner()),
-        })
-    }
-
-    fn over(
-        &self,
-        file: &Path,
-        image: &Path,
-        format: Format,
-        size: u64,
-        below: Arc<dyn Backend>,
-    ) -> io::Result<Arc<dyn Backend>> {
-        let name = std::path::absolute(image)?;
-        let text = name.to_str();
-        let text = text.ok_or_else(|| other("the image's name is not UTF-8, as qcow2 needs it"))?;
-        if !self.write && !file.exists() {
-            return Ok(below);
-        }
-        if !file.exists() {
-            std::fs::File::create_new(file)?;
-            let access = Access {
-                write: true,
-                direct: false,
-            };
-            let empty = Arc::new(Raw::open(file, access)?);
-            // QEMU shall refuse what it cannot read rather than take it for raw.
-            let format = match format {
-                Format::Vhd => "vpc",
-                format => format.name(),
-            };
-            qcow2::create(empty, size, text, format)?;
-        }
-        let access = Access {
-            write: self.write,
-            direct: self.direct,
-        };
-        let raw: Arc<dyn Backend> = Arc::new(Raw::open(file, access)?);
-        if detect(&*raw)? != Format::Qcow2 {
-            return Err(other("exists already and is no overlay; name another file"));
-        }
-        let opening = Opening::new(raw, self.write)?;
-        let names = opening.names();
-        if names.backing.as_deref() != Some(text) || names.data.is_some() {
-            return Err(other(format!(
-                "is an overlay of {}; name another file, or remove it",
-                names.backing.as_deref().unwrap_or("nothing")
-            )));
-        }
-        let image: Arc<dyn Backend> = Arc::new(opening.finish(Some(below), None)?);
-        if image.size() != size {
-            return Err(other("is an overlay of an image of another size"));
-        }
-        Ok(image)
-    }
-}
-
 /// Open the container that is in `bytes`, which is no file and can name none:
 /// what refers to other files is refused.
 pub fn open_backend(
@@ -192,32 +31,16 @@ pub fn open_backend(
     format: Option<Format>,
 ) -> io::Result<Arc<dyn Backend>> {
     let options = ImageOptions::default();
-    let opener = Opener {
-        options: &options,
-        layers: Mutex::default(),
-    };
+    let opener = Opener::new(&options);
     opener.content(bytes, Path::new(""), write, format, 0)
 }
 
-impl std::fmt::Debug for ImageOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ImageOptions")
-            .field("write", &self.write)
-            .field("direct", &self.direct)
-            .field("format", &self.format)
-            .field("trusted", &self.trusted)
-            .field("overlay", &self.overlay)
-            .field("in_memory", &self.in_memory)
-            .finish_non_exhaustive()
-    }
-}
-
-fn other(text: impl Into<String>) -> io::Error {
+pub(crate) fn other(text: impl Into<String>) -> io::Error {
     io::Error::other(text.into())
 }
 
 /// An error about a file, which it names unless it does so already.
-fn named(path: &Path, error: io::Error) -> io::Error {
+pub(crate) fn named(path: &Path, error: io::Error) -> io::Error {
     let text = error.to_string();
     let name = path.display().to_string();
     if name.is_empty() || text.starts_with(&name) || text.starts_with('/') {
@@ -226,27 +49,63 @@ fn named(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{name}: {text}"))
 }
 
-struct Opener<'a> {
+pub(crate) struct Opener<'a> {
     options: &'a ImageOptions,
     layers: Mutex<Vec<Layer>>,
 }
 
-impl Opener<'_> {
+impl<'a> Opener<'a> {
+    pub fn new(options: &'a ImageOptions) -> Self {
+        Self {
+            options,
+            layers: Mutex::default(),
+        }
+    }
+
+    /// That of the file that was opened first.
+    pub fn format(&self) -> Format {
+        let layers = self.layers.lock().unwrap_or_else(|e| e.into_inner());
+        layers.first().map_or(Format::Raw, |layer| layer.format)
+    }
+
+    pub fn into_layers(self) -> Vec<Layer> {
+        self.layers.into_inner().unwrap_or_else(|e| e.into_inner())
+    }
+
     /// `format`: what the file has to be; else its content tells.
-    fn file(
+    pub fn file(
         &self,
         path: &Path,
         write: bool,
         format: Option<Format>,
         depth: usize,
     ) -> io::Result<Arc<dyn Backend>> {
-        let access = Access {
-            write,
-            direct: self.options.direct,
+        let raw: Arc<dyn Backend> = match Url::of(path) {
+            Some(url) => self.remote(url, write)?,
+            None => {
+                let direct = self.options.direct;
+                Arc::new(Raw::open(path, Access { write, direct })?)
+            }
         };
-        let raw: Arc<dyn Backend> = Arc::new(Raw::open(path, access)?);
         self.content(raw, path, write, format, depth)
             .map_err(|e| named(path, e))
+    }
+
+    fn remote(&self, url: Url, write: bool) -> io::Result<Arc<dyn Backend>> {
+        if write {
+            return Err(io::Error::new(
+                io::ErrorKind::ReadOnlyFilesystem,
+                format!(
+                    "{url}: is on a server, and can only be read; put an overlay above it \
+                     (--overlay)"
+                ),
+            ));
+        }
+        let options = self.options;
+        let login = options.logins.iter().find(|login| login.is_for(&url));
+        let name = url.to_string();
+        let say = |text: &str| options.say(Path::new(&name), text);
+        http::open(url, login, options.patience(), &say)
     }
 
     fn content(
@@ -295,11 +154,7 @@ impl Opener<'_> {
                 ),
             )),
             _ => {
-                let say = |text: &str| {
-                    if let Some(notice) = &self.options.notice {
-                        notice(&format!("{}: {text}", path.display()));
-                    }
-                };
+                let say = |text: &str| self.options.say(path, text);
                 let unpacked = stream::open(bytes, format, &say)?;
                 // A stream may hold another container, but no further stream.
                 match detect(&*unpacked)? {
@@ -365,6 +220,9 @@ impl Neighbours<'_> {
             return Err(other(format!(
                 "names the file {name}, and is no file itself"
             )));
+        }
+        if let Some(url) = Url::of(self.path) {
+            return url.beside(plain).map(|url| url.to_string().into());
         }
         let home = directory(&self.path.canonicalize()?);
         // What lies beside a symlink to the image is as good a neighbour.

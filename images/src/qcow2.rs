@@ -151,7 +151,7 @@ fn check_counts(file: &Arc<dyn Backend>) -> io::Result<()> {
     let span = (cluster * 8) >> order;
     let table = be64(&head, 48);
     let entries = u64::from(be32(&head, 56)) * cluster / 8;
-    if table % cluster != 0 || table == 0 || entries == 0 {
+    if !table.is_multiple_of(cluster) || table == 0 || entries == 0 {
         return Err(damaged());
     }
     let block = |index: u64| -> io::Result<Option<u64>> {
@@ -303,7 +303,7 @@ impl Drop for Data {
 /// latter is always sectors that are less than the smallest table: one cluster.
 fn is_data(from: Buffers, cluster: usize) -> bool {
     let (start, end) = DATA.get();
-    let around = total(from) < cluster && total(from) % 512 == 0;
+    let around = total(from) < cluster && total(from).is_multiple_of(512);
     let guests = |b: &libc::iovec| (start..end).contains(&(b.iov_base as usize));
     end > 0 && (around || from.iter().all(guests))
 }

@@ -8,7 +8,7 @@ use crate::transfer::{fallocate, read_at_once, read_full, write_at_once, write_f
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -42,6 +42,8 @@ pub struct Raw {
     /// The errno of the first flush that failed. The host forgets it once told,
     /// and one of two flushes at a time would not see it; but the data is lost.
     lost: AtomicI32,
+    /// When it was opened. A temporary file may have none.
+    had_name: bool,
 }
 
 impl Raw {
@@ -96,6 +98,7 @@ impl Raw {
     /// From an open file, which is not locked here; `access` says how it was
     /// opened.
     pub fn from_file(file: File, access: Access) -> io::Result<Self> {
+        let had_name = file.metadata()?.nlink() > 0;
         let direct = access.direct.then(|| Direct::new(&file));
         let unit = direct.as_ref().map_or(512, Direct::unit) as u32;
         let (logical, physical) = device_blocks(&file).unwrap_or((512, 4096));
@@ -110,6 +113,7 @@ impl Raw {
             no_write_at_once: AtomicBool::new(direct.is_some() || !access.write),
             direct,
             lost: AtomicI32::new(0),
+            had_name,
         };
         raw.measure()?;
         Ok(raw)
@@ -124,6 +128,31 @@ impl Raw {
         }
         self.size.store(end as u64, Ordering::Relaxed);
         Ok(end as u64)
+    }
+
+    /// An error if somebody has cut the file.
+    fn check_length(&self) -> io::Result<()> {
+        let found = self.file.metadata()?;
+        let (now, size) = (found.len(), self.size());
+        if !found.is_file() || now >= size {
+            return Ok(());
+        }
+        Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            format!("has been cut to {now} bytes while it was open; it had {size}"),
+        ))
+    }
+
+    /// An error if the file is not what it was, or nobody will find it any more.
+    fn check_there(&self) -> io::Result<()> {
+        self.check_length()?;
+        match self.had_name && self.file.metadata()?.nlink() == 0 {
+            true => Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "has been deleted while it was open: what is written to it is lost",
+            )),
+            false => Ok(()),
+        }
     }
 
     fn check_write(&self, offset: u64, len: u64) -> io::Result<()> {
@@ -154,10 +183,15 @@ impl Backend for Raw {
         self.block_sizes
     }
 
+    /// Zeros behind the end; but not where the file had bytes when it was opened.
     fn read(&self, to: Buffers, offset: u64) -> io::Result<()> {
-        match &self.direct {
-            Some(direct) => direct.read(&self.file, to, offset),
-            None => read_full(&self.file, to, offset),
+        if let Some(direct) = &self.direct {
+            direct.read(&self.file, to, offset)?;
+            return self.check_length();
+        }
+        match read_full(&self.file, to, offset)? < total(to) {
+            true => self.check_length(),
+            false => Ok(()),
         }
     }
 
@@ -175,9 +209,11 @@ impl Backend for Raw {
         if !self.write {
             return Ok(());
         }
-        let result = self.file.sync_data();
+        let result = self.file.sync_data().and_then(|()| self.check_there());
         if let Err(e) = &result {
-            let errno = e.raw_os_error().unwrap_or(libc::EIO);
+            let Some(errno) = e.raw_os_error() else {
+                return result;
+            };
             self.lost.store(errno, Ordering::SeqCst);
         }
         match self.lost.load(Ordering::SeqCst) {

@@ -41,8 +41,8 @@ pub(crate) fn complete(
     Ok(done)
 }
 
-/// Fill `to`, with zeros behind the end of the file.
-pub(crate) fn read_full(file: &File, to: Buffers, offset: u64) -> io::Result<()> {
+/// Fill `to`, with zeros behind the end of the file; how many bytes the file had.
+pub(crate) fn read_full(file: &File, to: Buffers, offset: u64) -> io::Result<usize> {
     let done = complete(to, offset, |part, at| once(file, Way::In, part, at, 0))?;
     let wanted = total(to);
     if done < wanted {
@@ -51,7 +51,7 @@ pub(crate) fn read_full(file: &File, to: Buffers, offset: u64) -> io::Result<()>
         // SAFETY: as above.
         unsafe { clear(&rest) };
     }
-    Ok(())
+    Ok(done)
 }
 
 /// Write all of `from`.

@@ -47,3 +47,24 @@ fn discarded_and_zeroed_ranges_read_as_zero() {
         assert_eq!(byte, if gone { 0 } else { 9 }, "at {at}");
     }
 }
+
+#[test]
+fn it_takes_memory_when_it_is_touched_and_no_more_than_it_may() {
+    let disk = Ram::limited(1 << 40, 4 << 20).unwrap();
+    assert_eq!(disk.resident().unwrap(), 0);
+    for i in 0..4 {
+        write(&disk, i << 35, &[5; 1 << 20][..(1 << 20) - 4096]).unwrap();
+    }
+    let error = write(&disk, 1 << 39, &[6; 1 << 20]).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+    assert!(
+        error.to_string().contains("4194304 bytes, is used up"),
+        "{error}"
+    );
+    assert!(disk.resident().unwrap() <= 4 << 20);
+    // What has memory already can be written as before.
+    write(&disk, 2 << 35, &[7; 1 << 19]).unwrap();
+    assert_eq!(read(&disk, 2 << 35, 512).unwrap(), [7; 512]);
+    disk.discard(3 << 35, 1 << 20).unwrap();
+    write(&disk, 1 << 39, &[8; 1 << 19]).unwrap();
+}

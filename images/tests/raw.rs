@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{pattern, read, write, Temporary, READ, WRITE};
-use std::fs;
+use common::{pattern, read, write, Temporary, DIRECT, READ, WRITE};
+use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -239,4 +239,32 @@ fn an_answer_at_once_is_the_same_answer() {
         disk.try_write(&[buffer(&[1; 512])], 1 << 20),
         Ok(true)
     ));
+}
+
+#[test]
+fn a_file_that_is_cut_while_it_is_open_is_an_error_and_not_zeros() {
+    for access in [WRITE, DIRECT] {
+        let file = Temporary::new(&pattern(64 << 10, 1));
+        let Ok(disk) = Raw::open(&file.0, access) else {
+            return tane_test_support::skip("no direct I/O here");
+        };
+        let cut = File::options().write(true).open(&file.0).unwrap();
+        cut.set_len(8192).unwrap();
+        assert_eq!(read(&disk, 0, 4096).is_ok(), access == WRITE);
+        for result in [read(&disk, 32 << 10, 4096).map(drop), disk.flush()] {
+            let error = result.unwrap_err().to_string();
+            assert!(error.contains("has been cut to 8192 bytes"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_deleted_while_it_is_open_is_read_and_not_written_in_vain() {
+    let file = Temporary::new(&pattern(8192, 1));
+    let disk = Raw::open(&file.0, WRITE).unwrap();
+    std::fs::remove_file(&file.0).unwrap();
+    assert_eq!(read(&disk, 0, 8192).unwrap(), pattern(8192, 1));
+    write(&disk, 0, &[1; 512]).unwrap();
+    let error = disk.flush().unwrap_err().to_string();
+    assert!(error.contains("has been deleted"), "{error}");
 }

@@ -24,6 +24,7 @@ pub struct Builder {
     cpus: Option<u32>,
     cmdline: String,
     nokaslr: bool,
+    deterministic: Option<tane_host::Deterministic>,
     log: Option<Sink>,
 }
 
@@ -68,6 +69,22 @@ impl Builder {
         self
     }
 
+    /// A kernel that does the same in every run, if its callers do: its clock
+    /// stands still at `time`, in seconds since 1970, and what it takes for entropy
+    /// comes from `seed` (so that nothing it draws is secret).
+    ///
+    /// Time passes only while a call has nothing left to wait for but a timer, and
+    /// then as far as that timer at once: a sleep of a minute takes a millisecond.
+    /// Takes a kernel with one CPU; calls of several threads at a time come in an
+    /// order that nothing fixes.
+    pub fn deterministic(mut self, time: u64, seed: u64) -> Self {
+        self.deterministic = Some(tane_host::Deterministic {
+            realtime: time.saturating_mul(1_000_000_000),
+            seed,
+        });
+        self
+    }
+
     /// Gets the kernel's log, piece by piece, as it is written. It is called
     /// from within the kernel, on any thread: it must be quick and must not
     /// call the kernel. [`Kernel::dmesg`] has the log in any case.
@@ -90,6 +107,7 @@ impl Builder {
         let mut host = tane_host::Builder {
             cmdline: self.cmdline,
             log: self.log,
+            deterministic: self.deterministic,
             ..Default::default()
         };
         host.ram = self.memory.unwrap_or(host.ram);

@@ -6,16 +6,18 @@ use crate::machine::Machine;
 use crate::partition::{number, number_or_0, Partition, SECTOR};
 use crate::probe::{self, FileSystem};
 use crate::table::Table;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tane_devices::{AttachError, Attached, Block, BlockOptions};
-use tane_images::{Backend, Format, ImageOptions, Layer, Overlay};
+use tane_images::{Backend, Format, ImageOptions, Layer, Login, Overlay, Ram};
 
 /// How an image becomes a disk.
 #[derive(Clone, Debug, Default)]
 pub struct DiskOptions {
     read_only: bool,
     snapshot: bool,
+    sector_size: Option<u32>,
     serial: String,
     image: ImageOptions,
 }
@@ -66,16 +68,62 @@ impl DiskOptions {
         self
     }
 
+    /// The name and password for images on that server.
+    pub fn login(&mut self, login: Login) -> &mut Self {
+        self.image.login(login);
+        self
+    }
+
     /// Called with a sentence for the user about what takes long or room.
     pub fn notice(&mut self, say: impl Fn(&str) + Send + Sync + 'static) -> &mut Self {
         self.image.notice(say);
         self
     }
 
+    /// The disk's sectors, in bytes: 512, 1024, 2048 or 4096. Partition tables count
+    /// in them, and an image does not say what they were.
+    pub fn sector_size(&mut self, bytes: u32) -> &mut Self {
+        self.sector_size = Some(bytes);
+        self
+    }
+
+    /// Open an image and all files that it consists of, for
+    /// [`Kernel::add_disk_image`].
+    ///
+    /// Errors: what opening it says.
+    pub fn open_image(&self, path: impl AsRef<Path>) -> Result<DiskImage> {
+        let path = path.as_ref().to_owned();
+        let mut image = self.image.clone();
+        image.write(!self.read_only && !self.snapshot);
+        let image = image
+            .open(&path)
+            .map_err(|error| Error::from_source(errno_or_guess(&error), "open", error))?;
+        Ok(DiskImage { path, image })
+    }
+
     /// A serial number of up to 20 bytes, shown in /sys/block/*/serial.
     pub fn serial(&mut self, serial: impl Into<String>) -> &mut Self {
         self.serial = serial.into();
         self
+    }
+}
+
+/// An image that is open, and no kernel's disk yet. Between the two is the time to
+/// enter a [`Jail`](crate::jail::Jail).
+pub struct DiskImage {
+    path: PathBuf,
+    image: tane_images::Image,
+}
+
+impl DiskImage {
+    /// Whether the whole of it is a file system that every kernel image can read and
+    /// write, the [`tiny_image`](crate::tiny_image) too: an ext2, ext3 or ext4
+    /// without rare features, or a FAT. False if it cannot be read.
+    pub fn is_plain(&self) -> bool {
+        let backend = &self.image.backend;
+        let mut head = vec![0; backend.size().min(probe::HEAD as u64) as usize];
+        let read = backend.read(&[tane_images::buffer_mut(&mut head)], 0);
+        read.is_ok() && probe::is_plain(&head)
     }
 }
 
@@ -100,26 +148,37 @@ pub(crate) struct Inner {
 }
 
 impl Kernel {
-    /// Give the kernel a disk image: a file or block device of the host. What it
-    /// is (raw, qcow2, VMDK, VHD, VHDX, a compressed stream) is told by its
+    /// Give the kernel a disk image: a file or block device of the host, or one on
+    /// a web server (`https://…`), which can only be read. What it is (raw, qcow2, VMDK, VHD, VHDX, a compressed stream) is told by its
     /// content, and no file that it names is opened unless it lies beside it.
     ///
     /// Errors: what opening it says; ENOSPC no device slot is free.
     pub fn open_disk(&self, path: impl AsRef<Path>, options: &DiskOptions) -> Result<Disk> {
-        let path = path.as_ref();
-        let mut image = options.image.clone();
-        image.write(!options.read_only && !options.snapshot);
-        let image = image
-            .open(path)
-            .map_err(|error| Error::from_source(errno_or_guess(&error), "open", error))?;
-        self.add_image(image.backend, image.layers, options)
-            .map_err(|error| error.with_path(path))
+        self.add_disk_image(options.open_image(path)?, options)
+    }
+
+    /// Give the kernel an image that was opened by the same options: the second
+    /// half of [`Self::open_disk`]. Only now does it see what is in the image.
+    pub fn add_disk_image(&self, image: DiskImage, options: &DiskOptions) -> Result<Disk> {
+        self.add_image(image.image.backend, image.image.layers, options)
+            .map_err(|error| error.with_path(&image.path))
     }
 
     /// Give the kernel a disk with any [`Backend`]. The disk and its partitions
     /// are there when this returns.
     pub fn add_disk(&self, backend: Arc<dyn Backend>, options: &DiskOptions) -> Result<Disk> {
         self.add_image(backend, Vec::new(), options)
+    }
+
+    /// Give the kernel a disk of memory: `size` bytes, all zero. It takes memory
+    /// when it is written first, gives it back when it is discarded or the disk is
+    /// removed, and may be larger than memory: what has no room is an I/O error
+    /// for the kernel, of which [`Disk::first_error`] has the reason. For a limit
+    /// of its own, add a [`Ram::limited`].
+    pub fn add_ram_disk(&self, size: u64) -> Result<Disk> {
+        let ram = Ram::new(size);
+        let ram = ram.map_err(|e| Error::from_source(errno_or_guess(&e), "make a RAM disk", e))?;
+        self.add_disk(Arc::new(ram), &DiskOptions::new())
     }
 
     fn add_image(
@@ -139,6 +198,7 @@ impl Kernel {
         let block = BlockOptions {
             serial: options.serial.clone(),
             read_only: options.read_only && !options.snapshot,
+            sector_size: options.sector_size,
             ..Default::default()
         };
         let attached = Attached::new(machine, Block::new(backend, block)).map_err(|error| {
@@ -146,6 +206,7 @@ impl Kernel {
                 AttachError::Full => libc::ENOSPC,
                 AttachError::Refused(errno) => errno,
                 AttachError::Dead => libc::ESHUTDOWN,
+                AttachError::Foreign => libc::ENOTSUP,
             };
             Error::from_source(errno, "add a disk", error)
         })?;
@@ -271,6 +332,12 @@ impl Disk {
     /// What holds its bytes.
     pub fn backend(&self) -> &Arc<dyn Backend> {
         self.inner.attached.block().backend()
+    }
+
+    /// The first error of what holds its bytes: why the kernel, which learns of an
+    /// I/O error and nothing else, says EIO. Host's disk full, a server gone, …
+    pub fn first_error(&self) -> Option<Arc<io::Error>> {
+        self.inner.attached.block().first_error()
     }
 
     /// The backend's size has changed: tell the kernel.

@@ -40,6 +40,18 @@ struct Detail {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
+/// A sentence for people, in place of what an errno is called.
+#[derive(Debug)]
+struct Plain(String);
+
+impl fmt::Display for Plain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Plain {}
+
 /// The result of most calls of this library.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -62,6 +74,11 @@ impl Error {
         let mut error = Self::new(errno, action);
         error.0.source = Some(Box::new(source));
         error
+    }
+
+    /// An error whose text says all there is to say.
+    pub(crate) fn plain(errno: i32, action: &'static str, text: impl Into<String>) -> Self {
+        Self::from_source(errno, action, Plain(text.into()))
     }
 
     pub(crate) fn with_path(mut self, path: &Path) -> Self {

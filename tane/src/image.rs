@@ -37,6 +37,17 @@ pub fn default_image() -> Result<PathBuf> {
     })
 }
 
+/// The tiny kernel image, if it lies beside the [`default_image`], and nobody has
+/// named another: it starts in half the time and knows ext2, ext3, ext4 and FAT. See
+/// [`DiskImage::is_plain`](crate::DiskImage::is_plain).
+pub fn tiny_image() -> Option<PathBuf> {
+    if env::var_os("TANE_IMAGE").is_some_and(|path| !path.is_empty()) {
+        return None;
+    }
+    let tiny = default_image().ok()?.with_file_name(NAMES[1]);
+    tiny.is_file().then_some(tiny)
+}
+
 fn places() -> Vec<PathBuf> {
     let mut places = Vec::new();
     let programs = [env::current_exe().ok(), this_library()];

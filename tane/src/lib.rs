@@ -22,6 +22,7 @@
 //! ```text
 //! Kernel ── Disk ── Partition        boots; has disks
 //!    ├───── Volumes                  LUKS, LVM2, RAID on them
+//!    ├───── Image                    all of this for one image, as the command does it
 //!    └───── Mount ─ Tree             paths, confined to the mount
 //!                    ├── Dir         entries by name: the fast way
 //!                    └── File        read, write, seek, sync; Map: as memory
@@ -36,10 +37,12 @@
 //!   everything answers ESHUTDOWN, and [`Kernel::last_words`] says why.
 //! - Descriptors and paths given to [`Kernel::syscall`] are the kernel's own.
 
+mod address;
 mod buffer;
 mod builder;
 mod dir;
 mod disk;
+mod disk_image;
 mod error;
 mod file;
 mod image;
@@ -66,13 +69,15 @@ mod tree;
 mod volumes;
 mod xattr;
 
+pub use address::{Address, Files, HostFiles, ImagePath, Selector, Which};
 pub use buffer::Buffer;
 pub use builder::Builder;
 pub use dir::Dir;
-pub use disk::{Disk, DiskOptions};
+pub use disk::{Disk, DiskImage, DiskOptions};
+pub use disk_image::{Image, ImageOptions};
 pub use error::{errno_of, Error, Result};
 pub use file::File;
-pub use image::default_image;
+pub use image::{default_image, tiny_image};
 pub use kernel::Kernel;
 pub use map::{Map, MapOptions};
 pub use metadata::{FileType, Metadata};
@@ -87,5 +92,9 @@ pub use time::{SetTime, SetTimes, Timestamp};
 pub use tree::Tree;
 pub use volumes::{Volume, VolumeKind, VolumeOptions, Volumes};
 
+pub use tane_host::prepare;
+
 /// What can back a disk: the trait, and implementations of it.
 pub use tane_images as images;
+/// Confines this process, so that hostile images can do nothing outside of it.
+pub use tane_jail as jail;

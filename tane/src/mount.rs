@@ -1,6 +1,7 @@
 //! A mounted file system.
 
 use crate::disk::Disk;
+use crate::disk_image::Image;
 use crate::error::{Errno, Error, Result};
 use crate::path::with_cstr;
 use crate::sys::Fd;
@@ -26,6 +27,8 @@ pub struct Mount {
     read_only: bool,
     /// Stays attached as long as it is mounted.
     _disk: Option<Disk>,
+    /// If it was mounted through one.
+    image: Option<Image>,
 }
 
 impl Mount {
@@ -37,7 +40,19 @@ impl Mount {
             tree: Some(tree),
             place,
             fstype,
+            image: None,
         }
+    }
+
+    /// Hold on to the image it is on.
+    pub(crate) fn of_image(mut self, image: Image) -> Self {
+        self.image = Some(image);
+        self
+    }
+
+    /// The image it is on, if it was mounted by [`Image::mount`].
+    pub fn image(&self) -> Option<&Image> {
+        self.image.as_ref()
     }
 
     /// Where it is inside the kernel, for raw system calls.
@@ -59,7 +74,14 @@ impl Mount {
     /// [`File`](crate::File), [`Dir`](crate::Dir) or listing.
     pub fn unmount(mut self) -> Result<()> {
         match self.tree.take() {
-            Some(tree) => self.close(tree),
+            Some(tree) => {
+                let closed = self.close(tree);
+                // Not every file system has its disk flush when it is unmounted.
+                match self.image.as_ref().filter(|image| image.is_written()) {
+                    Some(image) => closed.and(image.flush()),
+                    None => closed,
+                }
+            }
             None => Ok(()),
         }
     }

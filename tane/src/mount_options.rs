@@ -64,6 +64,10 @@ impl MountOptions {
         self
     }
 
+    pub(crate) fn has_fstype(&self) -> bool {
+        self.fstype.is_some()
+    }
+
     /// Refuse writes. A journal may be replayed onto a writable disk all the
     /// same, as Linux does; make the disk read-only to keep it untouched.
     pub fn read_only(&mut self, yes: bool) -> &mut Self {

@@ -12,13 +12,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// Enough for every mark below; the farthest is btrfs's, behind 64 KiB.
-const HEAD: usize = 68 * 1024;
+pub(crate) const HEAD: usize = 68 * 1024;
 
 /// A file system on a device, or something that holds others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSystem {
     /// The name Linux has for it when mounting. For what cannot be mounted,
-    /// blkid's: "swap", "crypto_LUKS", "LVM2_member", "linux_raid_member".
+    /// blkid's: "swap", "crypto_LUKS", "LVM2_member", "linux_raid_member",
+    /// "DM_verity_hash".
     pub fstype: String,
     /// Its name, if it has one. Bytes that are not UTF-8 are replaced.
     pub label: Option<String>,
@@ -94,6 +95,12 @@ static KINDS: &[Kind] = &[
         &[(4096, b"\xfc\x4e\x2b\xa9")],
         Label::Bytes(4128, 32),
         Uuid::Full(4112),
+    ),
+    kind(
+        "DM_verity_hash",
+        &[(0, b"verity\0\0\x01\0\0\0")],
+        Label::None,
+        Uuid::Full(16),
     ),
     kind(
         "xfs",
@@ -241,6 +248,26 @@ fn recognise(head: &[u8], read: label::Read) -> Option<FileSystem> {
     })
 }
 
+/// Whether these first bytes are those of a file system that needs nothing of the
+/// kernel's configuration but ext4 or FAT themselves.
+pub(crate) fn is_plain(head: &[u8]) -> bool {
+    // Features of fs/ext4/ext4.h whose code is optional: encryption and casefolding;
+    // quota, project ids and verity; and what is not there to be mounted alone.
+    const INCOMPAT: u32 = 0x2 | 0x4 | 0x10 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0xe000;
+    const RO_COMPAT: u32 = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x20 | 0x40 | 0x200 | 0x400 | 0x10000;
+    let word = |at: usize| match head.get(at..at + 4) {
+        Some(&[a, b, c, d]) => u32::from_le_bytes([a, b, c, d]),
+        _ => u32::MAX,
+    };
+    match recognise(head, &|_, _| None) {
+        Some(found) if found.fstype.starts_with("ext") => {
+            word(0x460) & !INCOMPAT == 0 && word(0x464) & !RO_COMPAT == 0
+        }
+        Some(found) => found.fstype == "vfat",
+        None => false,
+    }
+}
+
 /// Which of the three: by journal and features, as blkid(8) decides.
 fn ext(head: &[u8]) -> &'static str {
     let word = |at: usize| match head.get(at..at + 4) {
@@ -342,6 +369,27 @@ mod tests {
         assert_eq!(found.label.as_deref(), Some("root"));
         let uuid = "00010203-0405-0607-0809-0a0b0c0d0e0f";
         assert_eq!(found.uuid.as_deref(), Some(uuid));
+    }
+
+    #[test]
+    fn an_ext4_with_optional_features_is_not_plain() {
+        let mut head = vec![0; 4096];
+        head[0x438..0x43a].copy_from_slice(b"\x53\xef");
+        head[0x460..0x462].copy_from_slice(&[0xc2, 0x02]);
+        head[0x464..0x466].copy_from_slice(&[0x6b, 0x04]);
+        assert!(is_plain(&head));
+        for (at, bit) in [
+            (0x462, 1),
+            (0x462, 2),
+            (0x465, 0x01),
+            (0x465, 0x20),
+            (0x465, 0x80),
+        ] {
+            let mut head = head.clone();
+            head[at] |= bit;
+            assert!(!is_plain(&head), "{at:#x}: {bit:#x}");
+        }
+        assert!(!is_plain(&[]));
     }
 
     #[test]

@@ -11,6 +11,8 @@ const BUFFER: usize = 32 * 1024;
 
 /// Before the name, a record has ino (8 bytes), offset (8), length (2), type (1).
 const HEADER: usize = 19;
+/// A directory has "." and "..": so many calls bring one more entry, or its end.
+const FILLS: u32 = 4;
 
 /// The entries of a directory, in the file system's order. Entries made or
 /// removed meanwhile may or may not show; the others show exactly once.
@@ -96,9 +98,18 @@ impl ReadDir {
     /// The next entry, or None after the last one. After an error the listing
     /// has ended.
     pub fn next_entry(&mut self) -> Result<Option<Entry<'_>>> {
+        let mut fills = 0;
         let (at, end) = loop {
-            if self.at == self.end && !self.fill()? {
-                return Ok(None);
+            if self.at == self.end {
+                // Where a directory's first block is damaged, some file systems
+                // answer each call with ".." once more, and never get on.
+                if fills == FILLS {
+                    return Err(self.fail(libc::EIO));
+                }
+                fills += 1;
+                if !self.fill()? {
+                    return Ok(None);
+                }
             }
             let start = self.at;
             let Some(len) = record_len(self.bytes(start)) else {

@@ -1,4 +1,4 @@
-//! Time and randomness in a kernel are its host's.
+//! Time and randomness in a kernel are its host's, or those it was given.
 
 mod inside;
 
@@ -128,4 +128,59 @@ fn randomness_is_there_at_once_and_each_kernels_own() {
     };
     assert_ne!(one, two);
     assert!(one != [0; 32] && two != [0; 32]);
+}
+
+const TIME: u64 = 1_000_000_000;
+
+fn boot_still(seed: u64) -> Option<Kernel> {
+    let builder = builder("tiny")?.memory(64 << 20);
+    let kernel = builder.deterministic(TIME, seed).boot();
+    Some(kernel.unwrap_or_else(|e| panic!("{e}")))
+}
+
+#[test]
+fn time_that_stands_still_passes_only_for_who_sleeps_and_as_far_as_asked() {
+    let Some(kernel) = boot_still(1) else { return };
+    let now = |id| clock(&kernel, id);
+    let (wall, uptime) = (now(libc::CLOCK_REALTIME), now(libc::CLOCK_BOOTTIME));
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(now(libc::CLOCK_REALTIME), wall);
+    assert_eq!(wall / 1_000_000_000, i128::from(TIME));
+    let hour = libc::timespec {
+        tv_sec: 3600,
+        tv_nsec: 0,
+    };
+    let args = [std::ptr::from_ref(&hour) as u64, 0];
+    ok(&kernel, libc::SYS_nanosleep, &args);
+    for (id, before) in [(libc::CLOCK_REALTIME, wall), (libc::CLOCK_BOOTTIME, uptime)] {
+        let passed = now(id) - before;
+        let hour = 3_600_000 * MILLISECOND;
+        assert!(
+            (hour..hour + 100 * MILLISECOND).contains(&passed),
+            "{passed}"
+        );
+    }
+}
+
+#[test]
+fn who_polls_a_clock_that_stands_still_sees_it_go_in_the_end() {
+    let Some(kernel) = boot_still(1) else { return };
+    let start = clock(&kernel, libc::CLOCK_MONOTONIC);
+    while clock(&kernel, libc::CLOCK_MONOTONIC) < start + 10 * MILLISECOND {}
+}
+
+#[test]
+fn randomness_from_a_seed_is_the_same_in_every_run() {
+    let draw = |seed| {
+        let kernel = boot_still(seed)?;
+        let mut bytes = [0u8; 32];
+        let args = [into(&mut bytes), 32, 0];
+        assert_eq!(ok(&kernel, libc::SYS_getrandom, &args), 32);
+        Some(bytes)
+    };
+    let (Some(one), Some(again), Some(other)) = (draw(1), draw(1), draw(2)) else {
+        return;
+    };
+    assert_eq!(one, again);
+    assert_ne!(one, other);
 }

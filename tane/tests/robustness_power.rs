@@ -213,7 +213,7 @@ impl Recording {
         let all = 0..=self.log.len();
         let flush = |at: usize| self.log.get(at) == Some(&Event::Flush);
         let step = self.log.len() / MOST_CUTS + 1;
-        let wanted = |k: &usize| k % step == 0 || flush(*k) || (*k > 0 && flush(*k - 1));
+        let wanted = |k: &usize| k.is_multiple_of(step) || flush(*k) || (*k > 0 && flush(*k - 1));
         all.filter(wanted).collect()
     }
 

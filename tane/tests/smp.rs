@@ -64,7 +64,7 @@ fn together(mount: &Mount, me: u64, round: u64) {
         Ok(seen) => assert!(seen.len() == 5000 && seen.iter().all(|&b| b == seen[0])),
         Err(error) => assert_eq!(error.errno(), libc::ENOENT),
     }
-    if round % 4 == 0 {
+    if round.is_multiple_of(4) {
         match mount.remove_file("shared") {
             Ok(()) => {}
             Err(error) => assert_eq!(error.errno(), libc::ENOENT),

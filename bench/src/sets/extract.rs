@@ -37,6 +37,7 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
     let contestants = vec![
         Contestant::new(TANE, || job.timed(|to| job.tane("default", to))),
         Contestant::new("tane, tiny image", || job.timed(|to| job.tane("tiny", to))),
+        Contestant::new("tane mount, cp -a", || job.timed(|to| job.tane_mount(to))),
         Contestant::new("debugfs", || job.timed(|to| job.debugfs(to))),
         Contestant::new("7-Zip", || job.timed(|to| job.seven_zip(to))),
         Contestant::new("fuse2fs, cp -a", || job.timed(|to| job.fuse2fs(to))),
@@ -77,6 +78,21 @@ impl Job<'_> {
         tool::output(command.arg(from).arg(to)).map(drop)
     }
 
+    /// The mount's own command ends it: it waits until the process has gone.
+    fn tane_mount(&self, to: &Path) -> Result<(), String> {
+        need_fuse()?;
+        let mount = Mounted::new(self.paths)?;
+        let mut command = tool::command(&self.paths.tane, ["--kernel"]);
+        command.arg(self.paths.image("default")?);
+        command.args(["mount", "--background"]).arg(self.image());
+        tool::output(command.arg(&mount.point))?;
+        mount.copy_out(to)?;
+        let mut command = tool::command(&self.paths.tane, ["umount"]);
+        tool::output(command.arg(&mount.point))?;
+        mount.done.set(true);
+        Ok(())
+    }
+
     fn debugfs(&self, to: &Path) -> Result<(), String> {
         let program = tool::need("debugfs", "e2fsprogs")?;
         let request = format!("rdump /{TREE} {}", to.display());
@@ -94,9 +110,7 @@ impl Job<'_> {
 
     fn fuse2fs(&self, to: &Path) -> Result<(), String> {
         let program = tool::need("fuse2fs", "fuse2fs")?;
-        let device = Path::new("/dev/fuse");
-        let opened = fs::OpenOptions::new().read(true).write(true).open(device);
-        opened.map_err(|e| format!("{} cannot be used: {e}", device.display()))?;
+        need_fuse()?;
         let mount = Mounted::new(self.paths)?;
         let mut command = tool::command(&program, ["-o", "ro"]);
         tool::output(command.arg(self.image()).arg(&mount.point))?;
@@ -119,6 +133,13 @@ impl Job<'_> {
     fn image(&self) -> OsString {
         self.workload.image.as_os_str().to_os_string()
     }
+}
+
+fn need_fuse() -> Result<(), String> {
+    let device = Path::new("/dev/fuse");
+    let opened = fs::OpenOptions::new().read(true).write(true).open(device);
+    opened.map_err(|e| format!("{} cannot be used: {e}", device.display()))?;
+    Ok(())
 }
 
 /// Where something is mounted; not any more once dropped.

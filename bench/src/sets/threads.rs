@@ -10,6 +10,7 @@ use crate::promise::{Promise, Set};
 use crate::race::{batches, race, Contestant, BATCHES};
 use crate::report::{Report, HOST, TANE};
 use crate::target::Target::{self, AtLeast, Faster};
+use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
@@ -119,10 +120,14 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
             }
         }
     };
-    let contestants = vec![
+    let mut contestants = vec![
         Contestant::new(TANE, || figure(&inside)).noted("smp image"),
         Contestant::new(HOST, || figure(&host)).noted(&place.note),
     ];
+    if what == "scale" {
+        // CPUs may share a core, or its caches: what they gain without any kernel.
+        contestants.push(Contestant::new("memcpy", || figure(&Copiers)));
+    }
     race(promise, report.runs, contestants, report);
     Ok(())
 }
@@ -151,30 +156,56 @@ impl<'a, K: Kernel> Crew<'a, K> {
 
 impl<K: Kernel> Works for Crew<'_, K> {
     fn work(&self, call: &str, n: usize) -> Result<Vec<f64>, String> {
-        let start = Barrier::new(n);
         let beds = self.beds.get(..n).ok_or("too few files")?;
-        std::thread::scope(|scope| {
-            let start = &start;
-            let worker = |bed| scope.spawn(move || steady(bed, call, start));
-            let workers: Vec<_> = beds.iter().map(worker).collect();
-            let rates = workers.into_iter().map(|w| w.join());
-            rates
-                .map(|r| r.unwrap_or(Err("a thread panicked".into())))
-                .collect()
+        together(beds, |bed, start| {
+            let once: Box<dyn Fn() -> i64> = match call {
+                // SAFETY: takes no pointers.
+                "getppid" => Box::new(|| unsafe { bed.kernel.call(libc::SYS_getppid, [0; 6]) }),
+                "pread-4k" => Box::new(|| bed.read(4096)),
+                "pwrite-4k" => Box::new(|| bed.write(4096)),
+                "open-close" => Box::new(|| bed.open_close()),
+                _ => return Err(format!("no call is called {call}")),
+            };
+            steady(once, start)
         })
     }
 }
 
+/// Threads that copy 4 KiB of their own.
+struct Copiers;
+
+impl Works for Copiers {
+    fn work(&self, _: &str, n: usize) -> Result<Vec<f64>, String> {
+        together(&vec![(); n], |(), start| {
+            let (from, mut to) = ([1u8; 4096], [0u8; 4096]);
+            let copy = || {
+                to.copy_from_slice(black_box(&from));
+                i64::from(black_box(&to)[0])
+            };
+            steady(copy, start)
+        })
+    }
+}
+
+/// A thread for each bed, which all start to work at once.
+fn together<B: Sync>(
+    beds: &[B],
+    work: impl Fn(&B, &Barrier) -> Result<f64, String> + Sync,
+) -> Result<Vec<f64>, String> {
+    let start = Barrier::new(beds.len());
+    std::thread::scope(|scope| {
+        let (start, work) = (&start, &work);
+        let worker = |bed| scope.spawn(move || work(bed, start));
+        let workers: Vec<_> = beds.iter().map(worker).collect();
+        let rates = workers.into_iter().map(|w| w.join());
+        rates
+            .map(|r| r.unwrap_or(Err("a thread panicked".into())))
+            .collect()
+    })
+}
+
 /// Calls per ns, over some time in which all the others are at work too.
-fn steady<K: Kernel>(bed: &Bed<K>, call: &str, start: &Barrier) -> Result<f64, String> {
-    let once: Box<dyn Fn() -> i64> = match call {
-        // SAFETY: takes no pointers.
-        "getppid" => Box::new(|| unsafe { bed.kernel.call(libc::SYS_getppid, [0; 6]) }),
-        "pread-4k" => Box::new(|| bed.read(4096)),
-        "pwrite-4k" => Box::new(|| bed.write(4096)),
-        "open-close" => Box::new(|| bed.open_close()),
-        _ => return Err(format!("no call is called {call}")),
-    };
+fn steady(mut once: impl FnMut() -> i64, start: &Barrier) -> Result<f64, String> {
     let mut worst = (0..STRIDE).map(|_| once()).min().unwrap_or(0);
     start.wait();
     let begin = Instant::now();
@@ -187,7 +218,7 @@ fn steady<K: Kernel>(bed: &Bed<K>, call: &str, start: &Barrier) -> Result<f64, S
         elapsed = begin.elapsed();
     }
     if worst < 0 {
-        return Err(format!("{call} failed with error {}", -worst));
+        return Err(format!("a call failed with error {}", -worst));
     }
     Ok(calls as f64 / elapsed.as_nanos() as f64)
 }
@@ -198,28 +229,17 @@ fn ping_pong(
     paths: &Paths,
     report: &mut Report,
 ) -> Result<(), String> {
-    let net = ["udp", "tcp", "unix"].contains(&kind);
     let ours = boot(paths, "default", 1, RAM)?;
-    let smp = match net {
-        true => Err("the smp image has no network".to_string()),
-        false => boot(paths, "smp", 2, RAM),
-    };
+    let two = boot(paths, "default", 2, RAM)?;
     std::thread::scope(|scope| {
         let inside = Echo::new(&ours, kind, scope)?;
         let host = Echo::new(&Host, kind, scope)?;
-        let smp = smp.as_ref().map(|smp| Echo::new(smp, kind, scope));
-        let mut contestants = vec![
-            Contestant::new(TANE, batches(|| inside.round_trip())),
+        let two = Echo::new(&two, kind, scope)?;
+        let contestants = vec![
+            Contestant::new(TANE, batches(|| inside.round_trip())).noted("1 CPU"),
             Contestant::new(HOST, batches(|| host.round_trip())),
+            Contestant::new("tane, 2 CPUs", batches(|| two.round_trip())),
         ];
-        match &smp {
-            Ok(Ok(smp)) => {
-                let once = batches(|| smp.round_trip());
-                contestants.push(Contestant::new("tane, smp image", once));
-            }
-            Ok(Err(why)) => report.miss(promise, "tane, smp image", why),
-            Err(why) => report.miss(promise, "tane, smp image", why),
-        }
         race(promise, report.runs * BATCHES, contestants, report);
         Ok(())
     })

@@ -15,6 +15,7 @@ mod scan;
 pub mod tar;
 mod writer;
 
+pub use batch::{Head, Op, Sender, Stopped, DATA};
 pub use owner::Owner;
 pub use plan::{plan, source, Destination, Place};
 pub use progress::{Mode as ProgressMode, Progress};
@@ -23,7 +24,6 @@ pub use scan::totals;
 
 use crate::interrupt;
 use crate::sys::Fd;
-use batch::Sender;
 use reader::Reader;
 use std::ffi::CString;
 use std::sync::mpsc::{channel, sync_channel};
@@ -48,6 +48,9 @@ pub struct Settings {
     pub no_clobber: bool,
     /// A name may come several times; the last counts.
     pub duplicates: bool,
+    /// The destination is a new file system: nothing there is replaced, so nothing
+    /// needs a temporary name.
+    pub empty: bool,
 }
 
 /// Something to copy.
@@ -121,6 +124,38 @@ pub fn copy<'a: 's, 's>(
     });
     report.finish_progress();
     report.summarize();
+}
+
+/// Writes what `read` sends, which runs on another thread meanwhile. The caller's
+/// thread works in the image's kernel.
+pub fn receive<T: Send>(
+    read: impl FnOnce(Sender) -> T + Send,
+    to: Destination,
+    settings: Settings,
+    report: &Report,
+) -> T {
+    let (full, batches) = sync_channel(batch::BATCHES);
+    let (back, empty) = channel();
+    let result = std::thread::scope(|scope| {
+        let reading = scope.spawn(move || read(Sender::new(full, empty)));
+        let mut writer = Writer::new(to.dir, &to.shown, report, settings);
+        for batch in batches {
+            writer.perform(&batch, interrupt::requested);
+            if writer.fatal {
+                break;
+            }
+            let _ = back.send(batch);
+        }
+        // The other thread may be waiting for one.
+        drop(back);
+        writer.end();
+        reading
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    report.finish_progress();
+    report.summarize();
+    result
 }
 
 impl<'a> Source<'a> {

@@ -87,7 +87,7 @@ impl<'a, 'r> Writer<'a, 'r> {
             fatal: false,
         };
         let acl = Finish::has_default_acl(&dir);
-        writer.push(dir, false, None, acl);
+        writer.push(dir, settings.empty, None, acl);
         writer
     }
 
@@ -267,7 +267,11 @@ impl<'a, 'r> Writer<'a, 'r> {
             sys.mkdir(&self.frame()?.fd, &temporary, 0o700)?;
             rename = Some((temporary, name.into()));
         } else if fresh {
-            sys.mkdir(&self.frame()?.fd, name, 0o700)?;
+            match sys.mkdir(&self.frame()?.fd, name, 0o700) {
+                // lost+found
+                Err(Errno(libc::EEXIST)) if self.settings.empty => {}
+                made => made?,
+            }
         }
         let parent = self.frame()?;
         let made = rename.as_ref().map_or(name, |(temporary, _)| temporary);

@@ -50,13 +50,41 @@ pub fn choose(machine: &Machine, at: &ImagePath, global: &Global) -> Result<Path
     }
 }
 
+/// The device that the address means, whatever is on it: without a selector the
+/// whole disk.
+pub fn choose_place(machine: &Machine, at: &ImagePath) -> Result<PathBuf> {
+    let volumes = machine.volumes()?;
+    let list = volumes.list();
+    let which = at.selector.as_ref().and_then(|s| s.volume.as_ref());
+    let found: Vec<_> = match which {
+        None => list.iter().take(1).collect(),
+        Some(which) => list.iter().filter(|v| is_selected(v, which)).collect(),
+    };
+    let fail = |text: &str| {
+        let text = format!("{}: {text}{}", at.image.display(), self::list(volumes, at));
+        Failure::image(text)
+    };
+    match found[..] {
+        [one] => one.device.clone().ok_or_else(|| fail("is not open")),
+        [] => Err(fail("no such place in it")),
+        _ => Err(fail("several match")),
+    }
+}
+
 /// The places of the file systems that the selector leaves.
 fn candidates(volumes: &Volumes, which: Option<&Which>, global: &Global) -> Vec<usize> {
     let list = volumes.list();
+    // What is to be checked is not read past the check.
+    let checked = |i: usize| {
+        let is_check = |v: &Volume| v.kind == VolumeKind::Verity && v.on.contains(&i);
+        list.iter().any(is_check)
+    };
     let is_one = |v: &Volume| v.is_mountable() || (global.fs.is_some() && v.device.is_some());
     // What was named itself comes before what lies on it.
     let named: Vec<_> = match which {
-        None if is_one(&list[0]) && (list.len() == 1 || list[0].is_mountable()) => return vec![0],
+        None if !checked(0) && is_one(&list[0]) && (list.len() == 1 || list[0].is_mountable()) => {
+            return vec![0]
+        }
         None => (0..list.len()).filter(|i| list[*i].on.is_empty()).collect(),
         Some(which) => (0..list.len())
             .filter(|i| is_selected(&list[*i], which))
@@ -64,7 +92,7 @@ fn candidates(volumes: &Volumes, which: Option<&Which>, global: &Global) -> Vec<
     };
     let on_it = |i: &usize| named.iter().any(|n| volumes.lies_on(*i, *n));
     let mut found: Vec<_> = (0..list.len())
-        .filter(|i| list[*i].is_mountable() && on_it(i))
+        .filter(|i| list[*i].is_mountable() && on_it(i) && !checked(*i))
         .collect();
     // The devices of one btrfs are one file system.
     let mut seen = Vec::new();

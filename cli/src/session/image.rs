@@ -25,8 +25,9 @@ pub struct Opened {
 }
 
 pub fn open_image(at: &ImagePath, access: Access, global: &Global) -> Result<Opened> {
-    let machine = Arc::new(Machine::with_image(&at.image, access, global)?);
-    mount(machine, at, access, global)
+    let machine = Arc::new(Machine::with_image(at, access, global)?);
+    let opened = mount(machine.clone(), at, access, global);
+    opened.map_err(|failure| machine.explain(failure))
 }
 
 pub(super) fn mount(
@@ -65,6 +66,23 @@ pub(super) fn mount(
 }
 
 impl Opened {
+    /// A file system that was just made on a device of the machine's.
+    pub fn new(
+        machine: Machine,
+        device: &Path,
+        options: &tane::MountOptions,
+    ) -> std::result::Result<Opened, tane::Error> {
+        let mount = options.mount(&machine.kernel, device)?;
+        Ok(Opened {
+            kernel: machine.kernel.clone(),
+            mount: Some(mount),
+            machine: Arc::new(machine),
+            access: Access::Write,
+            device: device.to_owned(),
+            place: OnceLock::new(),
+        })
+    }
+
     /// Another file system of the same image.
     pub fn beside(&self, at: &ImagePath, global: &Global) -> Result<Opened> {
         mount(self.machine.clone(), at, self.access, global)
@@ -80,6 +98,16 @@ impl Opened {
 
     pub fn machine(&self) -> &Machine {
         &self.machine
+    }
+
+    #[cfg(feature = "fuse")]
+    pub fn fstype(&self) -> Option<&str> {
+        self.mount.as_ref().map(|m| m.fstype())
+    }
+
+    #[cfg(feature = "fuse")]
+    pub fn last_words(&self) -> String {
+        self.kernel.last_words()
     }
 
     /// An error if nothing can be expected of it any more.
@@ -101,19 +129,39 @@ impl Opened {
         }
         let dir = Root::host(Sys(self)).open_dir(self.mount_point());
         dir.and_then(|dir| dir.sys().syncfs(&dir))
-            .map_err(|e| lost(&e))?;
-        self.machine.flush().map_err(|e| lost(&e))
+            .map_err(|e| self.machine.explain(lost(&e)))?;
+        self.machine
+            .flush()
+            .map_err(|e| self.machine.explain(lost(&e)))
     }
 
     pub fn close(mut self) -> Result<()> {
         self.check()?;
+        // Whatever failed for it has been told as an I/O error.
+        let causes = |machine: &Machine| {
+            let causes = machine.causes();
+            causes.iter().for_each(|cause| eprintln!("tane: {cause}"));
+        };
         if self.access == Access::Read {
+            causes(&self.machine);
             return Ok(());
         }
-        if let Some(mount) = self.mount.take() {
-            mount.unmount().map_err(|e| lost(&e))?;
+        let unmounted = self.mount.take().map_or(Ok(()), tane::Mount::unmount);
+        let flushed = self.machine.flush();
+        causes(&self.machine);
+        unmounted.map_err(|e| lost(&e))?;
+        flushed.map_err(|e| lost(&e))?;
+        // An image inside another: its file is closed before that is unmounted.
+        let Opened { machine, place, .. } = self;
+        drop(place);
+        match Arc::try_unwrap(machine).ok().and_then(Machine::into_outer) {
+            Some(outer) => outer.close(),
+            None => Ok(()),
         }
-        self.machine.flush().map_err(|e| lost(&e))
+    }
+
+    pub fn mount(&self) -> Option<&tane::Mount> {
+        self.mount.as_ref()
     }
 }
 

@@ -25,6 +25,8 @@ pub struct Here {
     pub selector: Option<Selector>,
     /// Absolute, without "." and "..".
     pub dir: Vec<u8>,
+    /// The file of another image that the image is.
+    pub within: Option<Box<ImagePath>>,
 }
 
 #[derive(Default)]
@@ -93,6 +95,7 @@ impl Here {
             image: self.image.clone(),
             selector: self.selector.clone(),
             path,
+            within: self.within.clone(),
         }
     }
 }
@@ -145,15 +148,26 @@ impl Kept {
         }
     }
 
-    /// A file system of an image, opened if it is not; None outside of a session.
+    /// A file system of an image, opened if it is not; None outside of a session,
+    /// and for an image inside another, which each command opens anew.
     pub fn open(
         &self,
         at: &ImagePath,
         access: Access,
         global: &Global,
     ) -> Result<Option<Arc<Opened>>> {
-        let opened = self.inner().map(|mut i| i.open(at, access, global));
-        opened.transpose()
+        let Some(mut inner) = self.inner() else {
+            return Ok(None);
+        };
+        if access == Access::Write && inner.read_only {
+            let name = at.image.display();
+            let text = format!("{name}: this session is for reading only (--read-only)");
+            return Err(Failure::new(SOME_FAILED, text));
+        }
+        match at.within.is_some() {
+            true => Ok(None),
+            false => inner.open(at, access, global).map(Some),
+        }
     }
 
     /// From now on, this image is opened with these options.
@@ -178,7 +192,8 @@ impl Kept {
         self.close(image)?;
         let inner = self.inner();
         let own = inner.and_then(|i| i.options_for(&real(image)));
-        Ok(own.unwrap_or_else(|| global.clone()))
+        let kept = self.clone();
+        Ok(own.map_or_else(|| global.clone(), |own| Global { kept, ..own }))
     }
 
     /// Unmounts an image; false: it is not open.
@@ -238,7 +253,7 @@ impl Inner {
         if let Some(kernel) = self.kernel.as_ref().filter(|k| k.is_alive()) {
             return Ok(kernel.clone());
         }
-        let kernel = Machine::boot(global)?;
+        let kernel = Machine::alone(global)?.kernel;
         Ok(self.kernel.insert(kernel).clone())
     }
 
@@ -259,11 +274,6 @@ impl Inner {
 
     fn open(&mut self, at: &ImagePath, access: Access, global: &Global) -> Result<Arc<Opened>> {
         let file = real(&at.image);
-        let name = at.image.display();
-        if access == Access::Write && self.read_only {
-            let text = format!("{name}: this session is for reading only (--read-only)");
-            return Err(Failure::new(SOME_FAILED, text));
-        }
         self.bury_the_dead();
         let own = self.options_for(&file);
         let global = own.as_ref().unwrap_or(global);
@@ -295,7 +305,7 @@ impl Inner {
             Err(_) if !self.images.is_empty() => {}
             other => return other,
         }
-        self.add(Machine::boot(global)?, &request, true)
+        self.add(Machine::alone(global)?.kernel, &request, true)
     }
 
     fn add(&mut self, kernel: tane::Kernel, r: &Request, alone: bool) -> Result<Arc<Opened>> {
@@ -377,6 +387,7 @@ mod tests {
                 image: "d.img".into(),
                 selector: None,
                 dir: dir.into(),
+                within: None,
             };
             String::from_utf8(here.path(path.as_bytes()).path).expect("UTF-8")
         };

@@ -1,10 +1,11 @@
 //! A kernel of our own, and the image that is its disk.
 
-use super::{secrets, Access};
-use crate::args::Global;
+use super::{jail, nested, secrets, Access, Opened};
+use crate::address::{is_remote, ImagePath};
+use crate::args::{Global, Verity};
 use crate::failure::{Failure, Result};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use tane::{Disk, Volume, VolumeOptions, Volumes};
 
@@ -14,9 +15,14 @@ pub struct Machine {
     volumes: OnceLock<Volumes>,
     /// The image that was named, then those it comes with.
     disks: Vec<Disk>,
+    /// What they are called.
+    names: Vec<String>,
     /// Given, or typed.
     secrets: Mutex<Vec<Vec<u8>>>,
+    verity: Option<Verity>,
     pub kernel: tane::Kernel,
+    /// Last: the disk is one of its files.
+    outer: Option<Box<Opened>>,
 }
 
 /// What is found in a file system by mounting it.
@@ -31,47 +37,90 @@ pub struct Content {
 impl Machine {
     /// A kernel without a disk; in a session, the one that serves its images.
     pub fn bare(global: &Global) -> Result<Machine> {
-        let kernel = match global.kept.kernel(global)? {
-            Some(kernel) => kernel,
-            None => Machine::boot(global)?,
-        };
-        Ok(Machine::of(kernel))
+        match global.kept.kernel(global)? {
+            Some(kernel) => Ok(Machine::of(kernel, global)),
+            None => Machine::alone(global),
+        }
     }
 
-    pub(super) fn boot(global: &Global) -> Result<tane::Kernel> {
-        let mut builder = tane::Kernel::builder();
-        if let Some(path) = &global.kernel {
-            builder = builder.image(path);
-        }
-        if let Some(memory) = global.memory {
-            builder = builder.memory(memory);
-        }
-        if let Some(words) = &global.append {
-            builder = builder.cmdline(words);
-        }
-        let kernel = builder.boot();
-        kernel.map_err(|e| Failure::image(format!("cannot start Linux: {e}")))
+    /// A kernel that knows everything, and nobody else has.
+    pub(super) fn alone(global: &Global) -> Result<Machine> {
+        Machine::booted(&kernel_image(global)?, global)
     }
 
-    fn of(kernel: tane::Kernel) -> Machine {
+    /// A kernel that does the same each time: see [`tane::Builder::deterministic`].
+    pub fn deterministic(time: u64, seed: u64, global: &Global) -> Result<Machine> {
+        let builder = builder(&kernel_image(global)?, global);
+        Machine::boot(builder.deterministic(time, seed), global)
+    }
+
+    /// Adds an image that is to be written.
+    pub fn add_new(&mut self, image: &Path, global: &Global) -> Result<&Disk> {
+        let options = Machine::options(Access::Write, global);
+        let opened = options.open_image(image);
+        let opened = opened.map_err(|e| refused(image, Access::Write, &e))?;
+        self.add(image, opened, &options, Access::Write)?;
+        Ok(&self.disks[self.disks.len() - 1])
+    }
+
+    fn booted(image: &Path, global: &Global) -> Result<Machine> {
+        Machine::boot(builder(image, global), global)
+    }
+
+    fn boot(builder: tane::Builder, global: &Global) -> Result<Machine> {
+        let kernel = builder.boot().map_err(no_start)?;
+        Ok(Machine::of(kernel, global))
+    }
+
+    fn of(kernel: tane::Kernel, global: &Global) -> Machine {
         Machine {
             volumes: OnceLock::new(),
             disks: Vec::new(),
+            names: Vec::new(),
             secrets: Mutex::default(),
+            verity: global.verity.clone(),
             kernel,
+            outer: None,
         }
     }
 
     /// For reading, what the kernel writes (a journal replay) stays in memory.
-    pub fn with_image(image: &Path, access: Access, global: &Global) -> Result<Machine> {
-        check(image)?;
+    pub fn with_image(at: &ImagePath, access: Access, global: &Global) -> Result<Machine> {
         // Whole images are for one verb alone.
-        let global = &global.kept.release(image, global)?;
+        let global = &global.kept.release(&at.image, global)?;
+        if let Some(outer) = &at.within {
+            return Machine::nested(outer, &at.image, access, global);
+        }
+        let images = || {
+            let with = global.with.iter().map(|p| p.as_path());
+            std::iter::once(at.image.as_path()).chain(with)
+        };
+        images().try_for_each(check)?;
         let secrets = global.kept.secrets(global)?;
-        Machine::attach(Machine::boot(global)?, image, access, global, secrets)
+        let mut kernel = kernel_image(global)?;
+        let tiny = tiny_image(global);
+        let kernels = [Some(kernel.as_path()), tiny.as_deref()];
+        jail::enter(&at.image, &kernels, access, global)?;
+        let options = Machine::options(access, global);
+        let open = |image: &Path| {
+            options
+                .open_image(image)
+                .map_err(|e| refused(image, access, &e))
+        };
+        let opened = images().map(open).collect::<Result<Vec<_>>>()?;
+        if let Some(tiny) = tiny.filter(|_| opened.iter().all(tane::DiskImage::is_plain)) {
+            kernel = tiny;
+        }
+        let mut machine = Machine::booted(&kernel, global)?;
+        machine.secrets = Mutex::new(secrets);
+        jail::close(global)?;
+        for (image, opened) in images().zip(opened) {
+            machine.add(image, opened, &options, access)?;
+        }
+        Ok(machine)
     }
 
-    /// A machine of a kernel that may have others beside it.
+    /// A machine of a session's kernel, which may have others beside it.
     pub(super) fn attach(
         kernel: tane::Kernel,
         image: &Path,
@@ -79,25 +128,80 @@ impl Machine {
         global: &Global,
         secrets: Vec<Vec<u8>>,
     ) -> Result<Machine> {
-        check(image)?;
-        let mut machine = Machine::of(kernel);
+        let options = Machine::options(access, global);
+        let mut machine = Machine::of(kernel, global);
         machine.secrets = Mutex::new(secrets);
         for image in std::iter::once(image).chain(global.with.iter().map(|p| p.as_path())) {
             check(image)?;
-            let disk = machine.open(image, access, global)?;
-            machine.disks.push(disk);
+            let opened = options.open_image(image);
+            let opened = opened.map_err(|e| refused(image, access, &e))?;
+            machine.add(image, opened, &options, access)?;
         }
         Ok(machine)
     }
 
-    fn open(&self, image: &Path, access: Access, global: &Global) -> Result<Disk> {
+    /// With a disk that is a file of another image, whose Linux comes first.
+    fn nested(outer: &ImagePath, name: &Path, access: Access, global: &Global) -> Result<Machine> {
+        jail::check_nested(global)?;
+        let secrets = global.kept.secrets(global)?;
+        let (opened, backend) = nested::open(outer, access, global)?;
+        let mut machine = Machine::alone(global)?;
+        machine.secrets = Mutex::new(secrets);
+        machine.outer = Some(Box::new(opened));
+        let mut inner = tane::DiskOptions::new();
+        inner.snapshot(access == Access::Read || global.forgets());
+        if let Some(bytes) = global.sector_size {
+            inner.sector_size(bytes);
+        }
+        let disk = machine.kernel.add_disk(backend, &inner);
+        machine
+            .disks
+            .push(disk.map_err(|e| refused(name, access, &e))?);
+        machine.names.push(name.display().to_string());
+        let options = Machine::options(access, global);
+        for image in &global.with {
+            check(image)?;
+            let opened = options
+                .open_image(image)
+                .map_err(|e| refused(image, access, &e))?;
+            machine.add(image, opened, &options, access)?;
+        }
+        Ok(machine)
+    }
+
+    fn add(
+        &mut self,
+        image: &Path,
+        opened: tane::DiskImage,
+        options: &tane::DiskOptions,
+        access: Access,
+    ) -> Result<()> {
+        let disk = self.kernel.add_disk_image(opened, options);
+        self.disks
+            .push(disk.map_err(|e| refused(image, access, &e))?);
+        self.names.push(image.display().to_string());
+        Ok(())
+    }
+
+    /// The image that this one's disk is a file of.
+    pub fn into_outer(self) -> Option<Opened> {
+        self.outer.map(|outer| *outer)
+    }
+
+    fn options(access: Access, global: &Global) -> tane::DiskOptions {
         let mut options = tane::DiskOptions::new();
-        options.snapshot(access == Access::Read);
+        options.snapshot(access == Access::Read || global.forgets());
         if let Some(format) = global.format {
             options.format(format);
         }
-        if let Some(file) = &global.overlay {
+        if let Some(file) = global.overlay.as_ref().filter(|_| !global.forgets()) {
             options.overlay(file);
+        }
+        if let Some(bytes) = global.sector_size {
+            options.sector_size(bytes);
+        }
+        for login in &global.logins {
+            options.login(login.clone());
         }
         for place in &global.trust {
             options.trust(place);
@@ -105,8 +209,7 @@ impl Machine {
         if !global.quiet {
             options.notice(|text| eprintln!("tane: {text}"));
         }
-        let disk = self.kernel.open_disk(image, &options);
-        disk.map_err(|e| refused(image, access, &e))
+        options
     }
 
     /// Everything written so far is in the image when this returns. Not every
@@ -137,17 +240,36 @@ impl Machine {
         self.disks.first()
     }
 
+    /// Why Linux could not read or write a disk, which it knows as an I/O error
+    /// only: a sentence for each disk that had such.
+    pub fn causes(&self) -> Vec<String> {
+        let disks = self.names.iter().zip(&self.disks);
+        let failed = disks.filter_map(|(name, disk)| Some((name, disk.first_error()?)));
+        failed.map(|(name, error)| cause(name, &error)).collect()
+    }
+
+    /// The failure, or what caused it.
+    pub fn explain(&self, failure: Failure) -> Failure {
+        match self.causes().first() {
+            Some(cause) => Failure::new(failure.code, cause),
+            None => failure,
+        }
+    }
+
     /// Everything that a file system can be on. LUKS volumes are opened by what
     /// the command line gave, else by what is typed.
     pub fn volumes(&self) -> Result<&Volumes> {
         if let Some(volumes) = self.volumes.get() {
             return Ok(volumes);
         }
-        let fail = |e: tane::Error| Failure::image(e.to_string());
+        let fail = |e: tane::Error| self.explain(Failure::image(e.to_string()));
         let disks: Vec<_> = self.disks.iter().collect();
         let mut options = VolumeOptions::new();
         for secret in self.secrets() {
             options.secret(secret);
+        }
+        if let Some(verity) = &self.verity {
+            options.verity(verity.root.clone(), verity.offset);
         }
         let mut volumes = self.kernel.volumes(&disks, &options).map_err(fail)?;
         if self.secrets().is_empty() && volumes.list().iter().any(|v| v.locked) {
@@ -212,10 +334,62 @@ fn os_release(mount: &tane::Mount) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
+fn cause(name: &str, error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let own = format!("{name}: ");
+    if text.starts_with(&own) {
+        return text;
+    }
+    let what = match error.kind() {
+        std::io::ErrorKind::StorageFull => "the host's disk is full",
+        std::io::ErrorKind::QuotaExceeded => "your quota on the host's disk is used up",
+        std::io::ErrorKind::FileTooLarge => "the host allows no file that large (ulimit -f)",
+        _ => "the host could not read or write it",
+    };
+    format!("{own}{what}: {text}")
+}
+
+fn no_start(e: tane::Error) -> Failure {
+    Failure::image(format!("cannot start Linux: {e}"))
+}
+
+fn kernel_image(global: &Global) -> Result<PathBuf> {
+    match &global.kernel {
+        Some(path) => Ok(path.clone()),
+        None => tane::default_image().map_err(no_start),
+    }
+}
+
+/// What serves plain images, unless somebody wants something else.
+fn tiny_image(global: &Global) -> Option<PathBuf> {
+    let any = global.kernel.is_none() && global.fs.is_none() && global.verity.is_none();
+    match any && global.with.is_empty() && global.cpus.unwrap_or(1) == 1 {
+        true => tane::tiny_image(),
+        false => None,
+    }
+}
+
+fn builder(image: &Path, global: &Global) -> tane::Builder {
+    let mut builder = tane::Kernel::builder().image(image);
+    if let Some(memory) = global.memory {
+        builder = builder.memory(memory);
+    }
+    if let Some(count) = global.cpus {
+        builder = builder.cpus(count);
+    }
+    if let Some(words) = &global.append {
+        builder = builder.cmdline(words);
+    }
+    builder
+}
+
 /// Says what is wrong before a kernel is booted for it.
 fn check(image: &Path) -> Result<()> {
     let name = image.display();
     let fail = |text: &str| Err(Failure::image(format!("{name}: {text}")));
+    if is_remote(image) {
+        return Ok(());
+    }
     match image.metadata() {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => fail("no such file"),
         Err(e) => Err(Failure::image(format!("{name}: {e}"))),
@@ -231,7 +405,9 @@ fn refused(image: &Path, access: Access, e: &tane::Error) -> Failure {
         Access::Read => "read",
         Access::Write => "write to",
     };
-    let by_host = e.to_string().contains("(os error ");
+    let text = e.to_string();
+    // Of this file, and not of its overlay or what it names.
+    let by_host = text.contains("(os error ") && text.contains(&name.to_string());
     match e.errno() {
         libc::EBUSY | libc::EAGAIN => {
             let who = locker(image).map_or(String::new(), |pid| format!(" (pid {pid})"));
@@ -246,7 +422,11 @@ fn refused(image: &Path, access: Access, e: &tane::Error) -> Failure {
         libc::EROFS if by_host => Failure::image(format!(
             "{name}: is on a read-only file system: copy it elsewhere first"
         )),
-        _ => Failure::image(format!("{name}: {e}")),
+        _ => {
+            let text = text.strip_prefix("open: ").unwrap_or(&text);
+            let own = format!("{name}: ");
+            Failure::image(format!("{own}{}", text.strip_prefix(&own).unwrap_or(text)))
+        }
     }
 }
 

@@ -3,16 +3,22 @@
 mod choose;
 mod end;
 mod image;
+mod jail;
 mod kept;
 mod machine;
+mod nested;
 mod place;
 mod secrets;
+mod target;
 
 pub use choose::selector;
 pub use end::End;
+use image::open_image;
 pub use image::Opened;
+pub use jail::{declare, Needs};
 pub use kept::{Here, Kept};
 pub use machine::{Content, Machine};
+pub use target::{is_raw, Target};
 
 use crate::address::{Address, Disk, Files, ImagePath};
 use crate::args::Global;
@@ -57,7 +63,23 @@ fn disk(global: &Global) -> Disk {
 
 /// An argument of a verb that works on whole images.
 pub fn image_path(argument: &OsStr, global: &Global) -> Result<ImagePath> {
-    Address::parse_image(argument, &disk(global))
+    nested(Address::parse_image(argument, &disk(global))?, global)
+}
+
+/// An argument that only makes sense as a whole image, be it inside another.
+pub fn whole_image(argument: &OsStr, global: &Global) -> Result<ImagePath> {
+    let at = image_path(argument, global)?;
+    match at.path == b"/" {
+        true => Ok(at),
+        false => Ok(nested::inside(&at, &at.path, None, b"/")),
+    }
+}
+
+fn nested(at: ImagePath, global: &Global) -> Result<ImagePath> {
+    match is_host_kernel(global) {
+        true => Ok(at),
+        false => nested::resolve(at, global),
+    }
 }
 
 /// An argument of a verb that works inside an image: in a session that is
@@ -66,22 +88,28 @@ pub fn inner_path(argument: &OsStr, global: &Global) -> Result<ImagePath> {
     match global.kept.here() {
         None => image_path(argument, global),
         Some(here) => match Address::parse(argument, &disk(global))? {
-            Address::Image(at) if disk(global).is_image(&at.image) => Ok(at),
-            _ => Ok(here.path(argument.as_bytes())),
+            Address::Image(at) if at.is_remote() || disk(global).is_image(&at.image) => {
+                nested(at, global)
+            }
+            _ => nested(here.path(argument.as_bytes()), global),
         },
     }
 }
 
 /// An argument that may also be a path on the host: in a session, `host:PATH`.
 pub fn address(argument: &OsStr, global: &Global) -> Result<Address> {
+    let parse = || match Address::parse(argument, &disk(global))? {
+        Address::Image(at) => nested(at, global).map(Address::Image),
+        host => Ok(host),
+    };
     if !global.kept.is_session() {
-        return Address::parse(argument, &disk(global));
+        return parse();
     }
     if let Some(path) = argument.as_bytes().strip_prefix(b"host:") {
         return Ok(Address::Host(OsStr::from_bytes(path).into()));
     }
     match global.kept.here() {
-        None => Address::parse(argument, &disk(global)),
+        None => parse(),
         Some(_) => inner_path(argument, global).map(Address::Image),
     }
 }
@@ -99,8 +127,7 @@ impl Session {
         if let Some(opened) = global.kept.open(at, access, global)? {
             return Ok(Session::Image(opened));
         }
-        let opened = image::open_image(at, access, global)?;
-        Ok(Session::Image(Arc::new(opened)))
+        open_image(at, access, global).map(|opened| Session::Image(Arc::new(opened)))
     }
 
     /// The same image's other file system: one kernel holds both.
@@ -137,6 +164,24 @@ impl Session {
             .map_err(|e| Failure::image(format!("{}: {e}", plain(path))))
     }
 
+    /// The file system's type, of an image.
+    #[cfg(feature = "fuse")]
+    pub fn fstype(&self) -> Option<&str> {
+        match self {
+            Session::Image(opened) => opened.fstype(),
+            Session::Directory { .. } => None,
+        }
+    }
+
+    /// Why the image's Linux has died, if it has.
+    #[cfg(feature = "fuse")]
+    pub fn last_words(&self) -> String {
+        match self {
+            Session::Image(opened) => opened.last_words(),
+            Session::Directory { .. } => String::new(),
+        }
+    }
+
     /// Unmounts, unless a session keeps it. After a write this is when late
     /// errors show.
     pub fn close(self) -> Result<()> {
@@ -166,7 +211,9 @@ pub fn for_each_image(
         });
     }
     let mut all_well = true;
-    for group in items.chunk_by(|a, b| a.at.same_image(&b.at)) {
+    let groups: Vec<_> = items.chunk_by(|a, b| a.at.same_image(&b.at)).collect();
+    declare(Needs::images(groups.iter().map(|g| (&g[0].at, access))));
+    for group in groups {
         let session = Session::open(&group[0].at, access, global)?;
         let result = session.root().and_then(|root| work(&root, group));
         let closed = session.close();

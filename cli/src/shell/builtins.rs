@@ -2,6 +2,7 @@
 
 use super::line::Own;
 use super::run::{Shell, Step};
+use crate::address::ImagePath;
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::names;
@@ -133,7 +134,7 @@ fn copy(from: OsString, to: OsString) -> Vec<OsString> {
 /// The directory that an argument means, without symlinks, "." and "..".
 pub fn go(argument: &OsStr, global: &Global) -> Result<Here> {
     let mut at = inner_path(argument, global)?;
-    at.image = std::path::absolute(&at.image).map_err(|e| host_failure(&at.image, &e))?;
+    make_absolute(&mut at)?;
     let session = Session::open(&at, Access::Read, global)?;
     let root = session.root()?;
     let fail = |e| Failure::file(argument.as_bytes(), e);
@@ -150,7 +151,19 @@ pub fn go(argument: &OsStr, global: &Global) -> Result<Here> {
         image: at.image,
         selector: at.selector,
         dir,
+        within: at.within,
     })
+}
+
+/// Names of the host must mean the same after `lcd`.
+fn make_absolute(at: &mut ImagePath) -> Result<()> {
+    if !at.is_remote() {
+        at.image = std::path::absolute(&at.image).map_err(|e| host_failure(&at.image, &e))?;
+    }
+    match &mut at.within {
+        Some(outer) => make_absolute(outer),
+        None => Ok(()),
+    }
 }
 
 /// What the side's kernel calls a directory.
@@ -167,7 +180,7 @@ fn close(image: Option<OsString>, shell: &mut Shell, global: &Global) -> Result<
         Some(image) => image_path(&image, global)?.image,
         None => here.as_ref().ok_or_else(nowhere)?.image.clone(),
     };
-    let real = |path: &Path| path.canonicalize().ok();
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.into());
     let is_it = |here: &Here| real(&here.image) == real(&file);
     if here.is_some_and(|h| is_it(&h)) {
         global.kept.go(None);

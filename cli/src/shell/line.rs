@@ -1,6 +1,7 @@
 //! What a line can be: the verbs of the command line, and what a session has of
 //! its own.
 
+use crate::address::is_remote;
 use crate::args::{Global, Verb};
 use crate::failure::{Failure, Result};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -94,7 +95,7 @@ pub enum Own {
 }
 
 /// Verbs that are no commands of a session.
-const APART: [&str; 4] = ["bench", "generate", "kaslr", "sh"];
+const APART: [&str; 6] = ["bench", "generate", "kaslr", "mount", "sh", "umount"];
 /// Verbs whose argument may be left out: the current directory.
 const HERE: [(&str, &str); 6] = [
     ("df", "images"),
@@ -136,6 +137,7 @@ impl Line {
         let Global {
             kernel,
             memory,
+            cpus,
             append,
             fs,
             options,
@@ -145,18 +147,26 @@ impl Line {
             with,
             passphrase_file,
             key_file,
+            sector_size,
+            verity,
+            logins: _,
+            no_jail,
+            time_limit,
+            memory_limit,
             json,
             quiet,
             verbose,
             kept: _,
         } = self.global.clone();
-        if kernel.is_some() || memory.is_some() || append.is_some() {
-            let text =
-                "--kernel, --memory and --append are for the whole session: tane sh --kernel ...";
+        let whole = kernel.is_some() || memory.is_some() || cpus.is_some() || append.is_some();
+        if whole || no_jail || time_limit.is_some() || memory_limit.is_some() {
+            let text = "options of the kernel and of the jail are for the whole session: \
+                        tane sh --kernel ...";
             return Err(Failure::usage(text));
         }
         let own = fs.is_some() || options.is_some() || format.is_some() || overlay.is_some();
         let own = own || passphrase_file.is_some() || key_file.is_some();
+        let own = own || sector_size.is_some() || verity.is_some();
         let own = own || !trust.is_empty() || !with.is_empty();
         if own && !matches!(self.what, What::Own(Own::Open { .. })) {
             return Err(Failure::usage(
@@ -177,6 +187,8 @@ impl Line {
                 with,
                 passphrase_file,
                 key_file,
+                sector_size,
+                verity,
                 ..global
             };
             absolute(&mut global)?;
@@ -188,7 +200,8 @@ impl Line {
 /// What names files of the host must mean the same after `lcd`.
 pub fn absolute(global: &mut Global) -> Result<()> {
     let one = |path: &mut PathBuf| {
-        if path.as_os_str() != "-" {
+        let is_file = path.as_os_str() != "-" && path.as_os_str() != ":memory:";
+        if is_file && !is_remote(path) {
             *path = std::path::absolute(&*path)
                 .map_err(|e| Failure::usage(format!("{}: {e}", path.display())))?;
         }

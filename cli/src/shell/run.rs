@@ -9,6 +9,7 @@ use super::line::{absolute, Line, What};
 use crate::args::{Global, Verb};
 use crate::failure::{Failure, Result, INTERRUPTED, USAGE};
 use crate::interrupt;
+use crate::login;
 use crate::names::shown;
 use crate::session::{Here, Kept};
 use std::ffi::OsString;
@@ -191,6 +192,8 @@ impl Shell {
     }
 
     fn step(&mut self, words: Words) -> Result<Step> {
+        let (words, logins) = login::take_out(words);
+        self.global.logins.extend(logins);
         let inside = self.global.kept.here().is_some();
         let line = match Line::parse_words(words, inside) {
             Ok(line) => line,
@@ -203,7 +206,14 @@ impl Shell {
         let global = line.options(&self.global)?;
         match line.what {
             What::Own(own) => builtins::run(self, own, &global),
-            What::Verb(Verb::Sh(_) | Verb::Bench(_) | Verb::Generate(_) | Verb::Kaslr(_)) => {
+            What::Verb(
+                Verb::Bench(_)
+                | Verb::Generate(_)
+                | Verb::Kaslr(_)
+                | Verb::Mount(_)
+                | Verb::Sh(_)
+                | Verb::Umount(_),
+            ) => {
                 let text = "this verb is not for a session: run it from a shell";
                 Err(Failure::usage(text))
             }

@@ -138,6 +138,24 @@ impl Flags {
     }
 }
 
+/// Whether this is one of the calls about them, which take 32 bytes at most.
+#[cfg(feature = "fuse")]
+pub(super) fn is_known(request: u32) -> bool {
+    let known = [
+        FS_IOC_GETFLAGS,
+        FS_IOC_SETFLAGS,
+        FS_IOC_FSGETXATTR,
+        FS_IOC_FSSETXATTR,
+    ];
+    known.contains(&request)
+}
+
+/// Whether names in a directory match without regard to case.
+#[cfg(feature = "fuse")]
+pub fn folds_case(dir: &Fd) -> bool {
+    bits(dir).is_ok_and(|bits| bits & CASEFOLD != 0)
+}
+
 fn bits(fd: &Fd) -> Result<u32> {
     // The kernel writes an int, whatever the number of the call says.
     let mut bits = 0u64;

@@ -11,10 +11,14 @@ mod extents;
 mod flags;
 mod host;
 mod root;
+#[cfg(feature = "fuse")]
+mod serve;
 mod stat;
 mod trim;
 mod xattr;
 
+#[cfg(feature = "fuse")]
+pub use calls::Name;
 pub use calls::Sys;
 pub use dir::{is_safe_name, Entries};
 pub use errno::Errno;
@@ -25,6 +29,8 @@ pub use root::{base_name, join, split, Root};
 pub use stat::{Kind, Stat, Time};
 pub use trim::trim;
 pub use xattr::{Packed, Target, Xattrs};
+#[cfg(feature = "fuse")]
+pub use {flags::folds_case, serve::FlagsData};
 
 use tane::images::HostRange;
 

@@ -79,7 +79,7 @@ pub struct Time {
     pub nsec: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 pub struct Stat {
     pub dev: u64,
     pub ino: u64,

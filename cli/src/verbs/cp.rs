@@ -6,7 +6,7 @@ use crate::copy::{self, Owner, Place, Progress, ProgressMode, Report, Settings, 
 use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED};
 use crate::interrupt;
 use crate::output::Output;
-use crate::session::{address, Access, End};
+use crate::session::{address, declare, Access, End, Needs};
 use crate::sys::Root;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -81,13 +81,44 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     interrupt::be_orderly();
     let mut code = 0;
     // Sources of one image share a pass, and so their hard links.
-    for group in sources.chunk_by(same_place) {
+    let groups: Vec<_> = sources.chunk_by(same_place).collect();
+    declare(needs(&groups, &dest, &args));
+    for group in groups {
         code = code.max(pass(group, &dest, &args, global)?);
         if interrupt::requested() {
             return Ok(INTERRUPTED);
         }
     }
     Ok(code)
+}
+
+/// As [`pass`] opens them.
+fn needs(groups: &[&[Address]], dest: &Address, args: &Args) -> Needs {
+    let image = |a: &'_ Address| match a {
+        Address::Image(at) => Some(at.clone()),
+        Address::Host(_) => None,
+    };
+    let mut opened = Vec::new();
+    for group in groups {
+        let (from, to) = (image(&group[0]), image(dest));
+        let same = matches!((&from, &to), (Some(a), Some(b)) if a.same_file(b));
+        opened.extend(to.map(|at| (at, Access::Write)));
+        opened.extend(from.filter(|_| !same).map(|at| (at, Access::Read)));
+    }
+    let mut needs = Needs::images(opened.iter().map(|(at, access)| (at, *access)));
+    for source in groups.iter().copied().flatten() {
+        if let Address::Host(path) = source {
+            let bytes = path.as_os_str().as_bytes();
+            let follow = args.follow_link || bytes.ends_with(b"/") || bytes.ends_with(b"/.");
+            if follow || !path.is_symlink() {
+                needs = needs.read(path);
+            }
+        }
+    }
+    match dest {
+        Address::Host(path) => needs.write(path),
+        Address::Image(_) => needs,
+    }
 }
 
 fn same_place(a: &Address, b: &Address) -> bool {
@@ -175,6 +206,7 @@ fn transfer(
         sparse: args.sparse,
         no_clobber: args.no_clobber,
         duplicates: false,
+        empty: false,
     };
     let write_here = matches!(to, End::Image(_));
     copy::copy(

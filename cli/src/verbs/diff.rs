@@ -8,7 +8,7 @@ use crate::compare::{self, Aspect, Aspects, Differences, Entry, Pair, PairVisito
 use crate::failure::{remedy, Failure, Result, SOME_FAILED};
 use crate::names::{self, plain, shown};
 use crate::output::Output;
-use crate::session::{address, image_path, Access, End};
+use crate::session::{address, declare, image_path, Access, End, Needs};
 use crate::show;
 use crate::sys::{base_name, Errno, Kind};
 use crate::users::Users;
@@ -60,6 +60,7 @@ pub struct Args {
 
 pub fn run(args: Args, global: &Global) -> Result<u8> {
     let places = [tree(&args.old, global)?, tree(&args.new, global)?];
+    declare(needs(&places));
     let old = End::open(&places[0], Access::Read, global)?;
     let new = End::open(&places[1], Access::Read, global)?;
     let differ = compare(&args, global, &places, &old, &new);
@@ -67,6 +68,18 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     let differ = differ?;
     closed?;
     Ok(u8::from(differ))
+}
+
+fn needs(places: &[Address; 2]) -> Needs {
+    let images = places.iter().filter_map(|place| match place {
+        Address::Image(at) => Some((at, Access::Read)),
+        Address::Host(_) => None,
+    });
+    let needs = Needs::images(images);
+    places.iter().fold(needs, |needs, place| match place {
+        Address::Image(_) => needs,
+        Address::Host(path) => needs.read(path),
+    })
 }
 
 /// A name that is no directory of the host is an image.

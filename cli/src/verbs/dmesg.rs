@@ -28,7 +28,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         None => Machine::bare(global)?.kernel.dmesg(),
         Some(image) => {
             let at = image_path(image, global)?;
-            let machine = Machine::with_image(&at.image, Access::Read, global)?;
+            let machine = Machine::with_image(&at, Access::Read, global)?;
             // Whatever happens, the log is what was asked for.
             trouble = machine.try_mounts(&at.image).err();
             machine.kernel.dmesg()

@@ -3,7 +3,9 @@
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
-use crate::session::{image_path, is_host_kernel, selector, Access, Content, Machine};
+use crate::session::{
+    declare, is_host_kernel, selector, whole_image, Access, Content, Machine, Needs,
+};
 use crate::{names, show};
 use serde_json::{json, Map, Value};
 use std::ffi::OsString;
@@ -35,14 +37,20 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         ));
     }
     let mut out = Output::new();
-    for image in &args.images {
-        let at = image_path(image, global)?;
-        let machine = Machine::with_image(&at.image, Access::Read, global)?;
+    let images = args.images.iter().map(|image| whole_image(image, global));
+    let images = images.collect::<Result<Vec<_>>>()?;
+    declare(Needs::images(images.iter().map(|at| (at, Access::Read))));
+    for at in images {
+        let machine = Machine::with_image(&at, Access::Read, global)?;
         let volumes = machine.volumes()?;
         let list = volumes.list();
         let found = Found {
             name: at.image.as_os_str().as_encoded_bytes(),
-            allocated: at.image.metadata().map_or(0, |m| m.blocks() * 512),
+            allocated: match at.is_remote() || at.within.is_some() {
+                true => None,
+                false => Some(at.image.metadata().map_or(0, |m| m.blocks() * 512)),
+            },
+            is_inner: at.within.is_some(),
             machine: &machine,
             volumes,
             contents: list.iter().map(|v| machine.content(v)).collect(),
@@ -58,7 +66,9 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
 
 struct Found<'a> {
     name: &'a [u8],
-    allocated: u64,
+    /// None: it is on a server, or in another image.
+    allocated: Option<u64>,
+    is_inner: bool,
     machine: &'a Machine,
     volumes: &'a Volumes,
     /// By volume.
@@ -72,6 +82,7 @@ fn kind(volume: &Volume) -> &'static str {
         VolumeKind::Luks => "luks",
         VolumeKind::Logical { .. } => "lvm",
         VolumeKind::Raid => "raid",
+        VolumeKind::Verity => "verity",
     }
 }
 
@@ -159,9 +170,13 @@ impl Found<'_> {
             several => several.join(" on "),
         };
         out.line(&format!(
-            "  {formats}, {}, {} of it on the host's disk",
+            "  {formats}, {}, {}",
             show::human(self.list()[0].size),
-            show::human(self.allocated)
+            match self.allocated {
+                Some(bytes) => format!("{} of it on the host's disk", show::human(bytes)),
+                None if self.is_inner => "in another image".into(),
+                None => "on a server".into(),
+            }
         ))?;
         for (disk, volume) in self.list().iter().enumerate() {
             if volume.kind != VolumeKind::Disk {
@@ -209,6 +224,7 @@ impl Found<'_> {
             VolumeKind::Luks => "unlocked".into(),
             VolumeKind::Logical { .. } => v.name.as_ref().map(plain).unwrap_or_default(),
             VolumeKind::Raid => "RAID".into(),
+            VolumeKind::Verity => "verified".into(),
         });
         words.push(show::human(v.size));
         let found = v.found.as_ref();

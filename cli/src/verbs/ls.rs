@@ -84,6 +84,9 @@ struct Lister<'r, 'a> {
 pub fn run(args: Args, global: &Global) -> Result<u8> {
     let mut out = Output::new();
     let many = args.paths.len() > 1 || args.recursive;
+    if args.long {
+        show::learn_time_zone();
+    }
     let code = for_each_image(&args.paths, Access::Read, global, |root, items| {
         let users = Users::of(root);
         let (out, json) = (&mut out, global.json);

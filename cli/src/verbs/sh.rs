@@ -23,6 +23,8 @@ An image is opened for reading until the first command that writes to it; from t
 it is locked. What was written is in the image for certain after sync, close and the
 end. Ctrl-C ends a command; a script it ends as a whole, with its images in order.
 
+There is no jail, as with --no-jail: sessions are for images that you trust.
+
 The exit code is that of the last command, or of the one that failed under -e.
 
 Examples:

@@ -137,6 +137,19 @@ fn create(
             "tar create: an archive is nothing for a terminal",
         ));
     }
+    let fail = |e: io::Error| match e.kind() {
+        io::ErrorKind::BrokenPipe => Failure::closed_pipe(),
+        _ => archive_failure(archive, &e),
+    };
+    // In the jail no file can be opened. It is emptied when the image is open.
+    let file = match archive.as_bytes() {
+        b"-" => None,
+        _ => {
+            let mut options = File::options();
+            let file = options.write(true).create(true).truncate(false);
+            Some(file.open(archive).map_err(fail)?)
+        }
+    };
     let session = Session::open(&sources[0], Access::Read, global)?;
     let root = session.root()?;
     let prefixes: Vec<_> = sources.iter().map(|s| s.prefix()).collect();
@@ -154,13 +167,15 @@ fn create(
         .collect::<Result<Vec<_>>>()?;
     let progress = Progress::new(common.progress, || copy::totals(&planned));
     let report = Report::new(progress, global.verbose, global.quiet);
-    let fail = |e: io::Error| match e.kind() {
-        io::ErrorKind::BrokenPipe => Failure::closed_pipe(),
-        _ => archive_failure(archive, &e),
-    };
-    let out: Box<dyn Write + Send> = match archive.as_bytes() {
-        b"-" => Box::new(io::stdout()),
-        _ => Box::new(File::create(archive).map_err(fail)?),
+    let out: Box<dyn Write + Send> = match file {
+        None => Box::new(io::stdout()),
+        Some(file) => {
+            // Not so a pipe or a device.
+            if file.metadata().is_ok_and(|m| m.is_file()) {
+                file.set_len(0).map_err(fail)?;
+            }
+            Box::new(file)
+        }
     };
     let mut out = BufWriter::with_capacity(1 << 18, out);
     copy::tar::create(planned, &mut out, &report).map_err(fail)?;
@@ -205,6 +220,7 @@ fn extract(what: &What, common: &Common, global: &Global) -> Result<Report> {
         sparse: *sparse,
         no_clobber: *no_clobber,
         duplicates: true,
+        empty: false,
     };
     let to = copy::Destination {
         dir,

@@ -5,7 +5,7 @@ use crate::args::{parse_size, Global};
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::names;
 use crate::output::Output;
-use crate::session::{inner_path, is_host_kernel, Access, Session};
+use crate::session::{declare, inner_path, is_host_kernel, Access, Needs, Session};
 use crate::show::human;
 use crate::sys::{trim, Errno};
 use serde_json::Map;
@@ -41,13 +41,19 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     }
     let mut out = Output::new();
     let mut all_well = true;
-    for image in &args.images {
-        let at = inner_path(image, global)?;
+    let images = args.images.iter().map(|image| inner_path(image, global));
+    let images = images.collect::<Result<Vec<_>>>()?;
+    if let Some(at) = images.iter().find(|at| at.within.is_some()) {
+        let text = "is inside another image: trim that one, or copy it out of there first";
+        return Err(Failure::usage(format!("{}: {text}", at.image.display())));
+    }
+    declare(Needs::images(images.iter().map(|at| (at, Access::Write))));
+    for (image, at) in args.images.iter().zip(&images) {
         let name = match global.kept.is_session() {
             true => at.image.as_os_str().as_bytes(),
             false => image.as_bytes(),
         };
-        match one(&at, name, args.minimum, global)? {
+        match one(at, name, args.minimum, global)? {
             Ok(done) => done.print(name, global, &mut out)?,
             Err(failure) => {
                 all_well = false;

@@ -2,6 +2,8 @@
 //! its manifest, images made by other people's tools.
 #![allow(dead_code)] // every test program uses a part of it
 
+pub mod fuse;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -73,8 +75,15 @@ impl Scratch {
 
     /// Another program, working here, with arguments that hold no spaces.
     pub fn command(&self, program: &str, arguments: &str) -> Command {
-        let mut command = sbin(program);
-        command.current_dir(&self.0).args(arguments.split(' '));
+        let mut command = self.tool(program);
+        command.args(arguments.split(' '));
+        command
+    }
+
+    /// Somebody else's program, working here.
+    pub fn tool(&self, name: &str) -> Command {
+        let mut command = sbin(name);
+        command.current_dir(&self.0).stdin(Stdio::null());
         command
     }
 

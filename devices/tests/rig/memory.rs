@@ -87,19 +87,19 @@ impl Ram {
     }
 
     pub fn u16(&self, pa: u64) -> &AtomicU16 {
-        assert!(pa % 2 == 0 && pa + 2 <= self.len());
+        assert!(pa.is_multiple_of(2) && pa + 2 <= self.len());
         // SAFETY: inside, aligned, and only accessed by atomics.
         unsafe { AtomicU16::from_ptr(self.base.add(pa as usize).cast()) }
     }
 
     pub fn u32(&self, pa: u64) -> &AtomicU32 {
-        assert!(pa % 4 == 0 && pa + 4 <= self.len());
+        assert!(pa.is_multiple_of(4) && pa + 4 <= self.len());
         // SAFETY: as above.
         unsafe { AtomicU32::from_ptr(self.base.add(pa as usize).cast()) }
     }
 
     pub fn u64(&self, pa: u64) -> &AtomicU64 {
-        assert!(pa % 8 == 0 && pa + 8 <= self.len());
+        assert!(pa.is_multiple_of(8) && pa + 8 <= self.len());
         // SAFETY: as above.
         unsafe { AtomicU64::from_ptr(self.base.add(pa as usize).cast()) }
     }

@@ -3,54 +3,22 @@
 use crate::backend::Backend;
 use crate::buffers::buffer_mut;
 use crate::format::Format;
-use crate::raw::{Access, Raw};
-use std::fs::{File, OpenOptions};
+use crate::temporary;
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::PathBuf;
 use std::sync::Arc;
-
-/// Zeros of this length become holes, in bytes.
-const HOLE: usize = 64 << 10;
 
 pub(super) fn unpack(
     file: Arc<dyn Backend>,
     format: Format,
     say: &dyn Fn(&str),
 ) -> io::Result<Arc<dyn Backend>> {
-    let place = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
     say(&format!(
         "is {format} in one piece: unpacking it into a temporary file in {} first",
-        place.display()
+        temporary::place().display()
     ));
     let input = BufReader::with_capacity(1 << 18, Input { file, at: 0 });
     let mut stream = decoder(input, format)?;
-    let to = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .mode(0o600)
-        .custom_flags(libc::O_TMPFILE)
-        .open(&place)
-        .map_err(|e| {
-            let text = format!(
-                "cannot be unpacked into {}: {e}; set TMPDIR to another place",
-                place.display()
-            );
-            io::Error::new(e.kind(), text)
-        })?;
-    copy(&mut *stream, &to).map_err(|e| {
-        let hint = match e.kind() {
-            io::ErrorKind::StorageFull => "; set TMPDIR to a place with more room",
-            _ => "",
-        };
-        let text = format!("cannot be unpacked into {}: {e}{hint}", place.display());
-        io::Error::new(e.kind(), text)
-    })?;
-    let access = Access {
-        write: false,
-        direct: false,
-    };
-    Raw::from_file(to, access).map(|raw| Arc::new(raw) as Arc<dyn Backend>)
+    temporary::fill(&mut *stream, "unpacked")
 }
 
 fn decoder<'a>(
@@ -85,29 +53,6 @@ pub fn decompressed<'a>(
         _ => return Ok(Box::new(input)),
     };
     decoder(input, format)
-}
-
-fn copy(from: &mut dyn Read, to: &File) -> io::Result<()> {
-    let mut piece = vec![0; HOLE];
-    let mut at = 0;
-    loop {
-        let mut len = 0;
-        while len < HOLE {
-            match from.read(&mut piece[len..]) {
-                Ok(0) => break,
-                Ok(n) => len += n,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-        }
-        if piece[..len].iter().any(|b| *b != 0) {
-            to.write_all_at(&piece[..len], at)?;
-        }
-        at += len as u64;
-        if len < HOLE {
-            return to.set_len(at);
-        }
-    }
 }
 
 struct Input {

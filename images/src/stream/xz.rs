@@ -18,7 +18,7 @@ pub(super) fn pieces(file: &Arc<dyn Backend>) -> io::Result<Option<Vec<Piece>>> 
     let mut streams = Vec::new();
     let mut end = file.size();
     while end > 0 {
-        if end % 4 != 0 || end < 24 {
+        if !end.is_multiple_of(4) || end < 24 {
             return Err(invalid("is cut short, or something follows the stream"));
         }
         let footer = read_exactly(&**file, end - 12, 12)?;

@@ -72,7 +72,10 @@ impl Header {
     /// Tell that the content changes from now on, and that the log is empty.
     pub fn renew(&mut self, file: &dyn Backend) -> io::Result<()> {
         let mut ids = [0u8; 32];
-        std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut ids)?;
+        // SAFETY: fills bytes of ours.
+        if unsafe { libc::getrandom(ids.as_mut_ptr().cast(), ids.len(), 0) } != 32 {
+            return Err(io::Error::last_os_error());
+        }
         // Twice, so that both headers say the same.
         for _ in 0..2 {
             let sequence = self.sequence().wrapping_add(1);

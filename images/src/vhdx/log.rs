@@ -81,7 +81,7 @@ fn from(log: &[u8], start: usize, id: &[u8; 16]) -> Vec<Entry> {
 fn entry(log: &[u8], at: usize, id: &[u8; 16]) -> Option<Entry> {
     let head = log.get(at..at + SECTOR)?;
     let len = le32(head, 8) as usize;
-    if !head.starts_with(b"loge") || len == 0 || len % SECTOR != 0 || len > log.len() {
+    if !head.starts_with(b"loge") || len == 0 || !len.is_multiple_of(SECTOR) || len > log.len() {
         return None;
     }
     let mut bytes = Vec::with_capacity(len);

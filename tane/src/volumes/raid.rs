@@ -1,8 +1,12 @@
 //! md RAID: sets that the kernel puts together from their members.
 
+use super::{Made, VolumeKind, VolumeOptions, Volumes};
+use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::path::with_cstr;
+use crate::probe::{hyphenated, FileSystem};
 use crate::sys::SysResult;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 const SET_ARRAY_INFO: u64 = 0x4048_0923;
@@ -16,18 +20,66 @@ pub(super) struct Member {
     pub device: PathBuf,
     pub set: [u8; 16],
     pub name: Option<String>,
-    minor_version: u32,
+    /// Of its superblock: 0.90, or 1 with 0 to 2.
+    version: (u32, u32),
     /// How many changes it has seen: those that are behind are left out.
     events: u64,
+    /// What the set uses of it, in bytes.
+    size: u64,
 }
 
 impl Member {
-    /// By a superblock of version 1; None if there is none.
+    /// By its superblock; None if there is none.
     pub fn read(kernel: &Kernel, device: &Path) -> SysResult<Option<Self>> {
+        // 1.1 is at the start, 1.2 at 4 KiB.
+        match Self::version_1(kernel, device, &[(1, 0), (2, 4096)])? {
+            Some(member) => Ok(Some(member)),
+            None => Self::at_end(kernel, device),
+        }
+    }
+
+    /// By one at the end of the device.
+    fn at_end(kernel: &Kernel, device: &Path) -> SysResult<Option<Self>> {
         let end = kernel.device_size(device)? / 512;
-        // 1.0 is near the end, 1.1 at the start, 1.2 at 4 KiB.
-        let places = [(1, 0), (2, 4096), (0, (end.saturating_sub(16) & !7) * 512)];
-        for (minor_version, at) in places {
+        let place = (0, (end.saturating_sub(16) & !7) * 512);
+        match Self::version_1(kernel, device, &[place])? {
+            Some(member) => Ok(Some(member)),
+            None => Self::version_0(kernel, device, end),
+        }
+    }
+
+    /// 0.90 is in the last whole 64 KiB but one.
+    fn version_0(kernel: &Kernel, device: &Path, end: u64) -> SysResult<Option<Self>> {
+        let at = (end & !127).saturating_sub(128) * 512;
+        let bytes = kernel.read_device(device, at, 4096)?;
+        let words: Vec<u32> = bytes
+            .chunks_exact(4)
+            .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+            .collect();
+        if words.len() < 1024 || words[..3] != [0xa92b_4efc, 0, 90] {
+            return Ok(None);
+        }
+        let all = words.iter().enumerate().filter(|(i, _)| *i != 38);
+        let sum: u64 = all.map(|(_, word)| u64::from(*word)).sum();
+        if (sum as u32).wrapping_add((sum >> 32) as u32) != words[38] {
+            return Ok(None);
+        }
+        let mut set = [0; 16];
+        for (to, word) in set.chunks_exact_mut(4).zip([5, 13, 14, 15]) {
+            to.copy_from_slice(&words[word].to_be_bytes());
+        }
+        Ok(Some(Self {
+            device: device.to_owned(),
+            set,
+            name: None,
+            version: (0, 90),
+            events: u64::from(words[40]) << 32 | u64::from(words[39]),
+            size: u64::from(words[8]) * 1024,
+        }))
+    }
+
+    fn version_1(kernel: &Kernel, device: &Path, places: &[(u32, u64)]) -> SysResult<Option<Self>> {
+        for (minor, at) in places.iter().copied() {
             let bytes = kernel.read_device(device, at, 256)?;
             let word = |at: usize| {
                 let bytes = bytes.get(at..at + 8)?.try_into().ok()?;
@@ -43,12 +95,31 @@ impl Member {
                 device: device.to_owned(),
                 set: bytes[16..32].try_into().unwrap_or_default(),
                 name: (!name.is_empty()).then(|| name.to_owned()),
-                minor_version,
+                version: (1, minor),
                 events,
+                size: word(80).unwrap_or(0).saturating_mul(512),
             }));
         }
         Ok(None)
     }
+}
+
+/// What a superblock at the end of a device says. One of version 0.90 there can
+/// also be that of the last partition, which ends where the disk does: it is the
+/// disk's only if it is about as much as the disk has.
+pub(super) fn at_end(
+    kernel: &Kernel,
+    device: &Path,
+    has_partitions: bool,
+) -> SysResult<Option<FileSystem>> {
+    let size = kernel.device_size(device)?;
+    let member = Member::at_end(kernel, device)?;
+    let fits = |m: &Member| !has_partitions || m.version.0 > 0 || m.size + (1 << 20) > size;
+    Ok(member.filter(fits).map(|member| FileSystem {
+        fstype: "linux_raid_member".into(),
+        uuid: Some(hyphenated(&member.set)),
+        label: member.name,
+    }))
 }
 
 /// Put a set together; its node. `number` is one that no other set has.
@@ -67,8 +138,8 @@ pub(super) fn assemble(kernel: &Kernel, members: &[&Member], number: u32) -> Sys
     let array = kernel.open_device(&node, libc::O_RDWR)?;
     let newest = members.iter().map(|m| m.events).max().unwrap_or(0);
     let mut info = [0u8; 72];
-    info[0..4].copy_from_slice(&1u32.to_ne_bytes());
-    let minor = members.first().map_or(2, |m| m.minor_version);
+    let (major, minor) = members.first().map_or((1, 2), |m| m.version);
+    info[0..4].copy_from_slice(&major.to_ne_bytes());
     info[4..8].copy_from_slice(&minor.to_ne_bytes());
     kernel.ioctl(&array, SET_ARRAY_INFO, &mut info)?;
     let run = || {
@@ -97,4 +168,40 @@ fn numbers(kernel: &Kernel, device: &Path) -> SysResult<(u32, u32)> {
     let fd = kernel.open_device(device, libc::O_RDONLY | libc::O_PATH)?;
     let stat = kernel.fstatx(fd.raw)?;
     Ok((stat.stx_rdev_major, stat.stx_rdev_minor))
+}
+
+impl Volumes {
+    pub(super) fn add_sets(&mut self, members: &[Member], _: &VolumeOptions) -> Result<()> {
+        let mut sets: BTreeMap<[u8; 16], Vec<&Member>> = BTreeMap::new();
+        for member in members {
+            sets.entry(member.set).or_default().push(member);
+        }
+        for (set, members) in sets {
+            let on: Vec<_> = members
+                .iter()
+                .filter_map(|m| self.index_of(&m.device))
+                .collect();
+            let name = members.first().and_then(|m| m.name.clone());
+            let free = |n: &u32| self.index_of(Path::new(&format!("/dev/md{n}"))).is_none();
+            let number = (0..128).find(free).unwrap_or(0);
+            match assemble(&self.kernel, &members, number) {
+                Ok(node) => {
+                    let size = self.kernel.device_size(&node);
+                    let size = size.map_err(|errno| errno.on("measure", &node))?;
+                    self.made.push(Made::Raid(node.clone()));
+                    let uuid = Some(hyphenated(&set));
+                    self.push(VolumeKind::Raid, node, on, size, name, uuid)?;
+                }
+                Err(errno) => {
+                    let what = name.as_deref().unwrap_or("a set without a name");
+                    let error: Error = errno.on("assemble", Path::new(what));
+                    let why = format!("{error}; are members missing (--with)?");
+                    for index in on {
+                        self.list[index].note = Some(why.clone());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
 }

@@ -19,10 +19,13 @@ pub fn image(config: &str) -> Option<PathBuf> {
     tane_test_support::has_kernel(Ok::<_, tane::Error>(path))
 }
 
-/// What to boot that image with; more may be added.
+/// What to boot that image with, `TANE_TEST_CMDLINE` included; more may be added.
 #[track_caller]
 pub fn builder(config: &str) -> Option<tane::Builder> {
-    let builder = Kernel::builder().image(image(config)?);
+    let mut builder = Kernel::builder().image(image(config)?);
+    if let Ok(words) = std::env::var("TANE_TEST_CMDLINE") {
+        builder = builder.cmdline(&words);
+    }
     Some(if std::env::var_os("TANE_TEST_LOG").is_some() {
         builder.log(|text| eprint!("{text}"))
     } else {

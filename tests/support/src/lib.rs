@@ -4,6 +4,8 @@
 //! as passed. [`skip`] leaves a line where `scripts/test` finds it, which prints
 //! it and counts that test as skipped.
 
+pub mod http;
+
 use std::fmt::Display;
 use std::io::Write;
 use std::panic::Location;

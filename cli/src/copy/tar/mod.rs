@@ -16,13 +16,12 @@
 mod acl;
 mod create;
 mod extract;
-mod header;
-mod parse;
+pub mod header;
+pub mod parse;
 mod records;
 
 use super::batch::{Sender, BATCHES};
 use super::reader::Reader;
-use super::writer::Writer;
 use super::{Destination, Report, Settings, Source, SparseMode};
 use crate::interrupt;
 use std::ffi::CStr;
@@ -94,31 +93,11 @@ pub fn extract(
     settings: Settings,
     report: &Report,
 ) -> io::Result<()> {
-    let (full, batches) = sync_channel(BATCHES);
-    let (back, empty) = channel();
-    let result = std::thread::scope(|scope| {
-        let reading = scope.spawn(move || {
-            let mut extract = extract::Extract::new(Sender::new(full, empty), report);
-            let done = extract.all(input);
-            extract.end();
-            done
-        });
-        let mut writer = Writer::new(to.dir, &to.shown, report, settings);
-        for batch in batches {
-            writer.perform(&batch, interrupt::requested);
-            if writer.fatal {
-                break;
-            }
-            let _ = back.send(batch);
-        }
-        // The other thread may be waiting for one.
-        drop(back);
-        writer.end();
-        reading
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    });
-    report.finish_progress();
-    report.summarize();
-    result
+    let read = move |sender| {
+        let mut extract = extract::Extract::new(sender, report);
+        let done = extract.all(input);
+        extract.end();
+        done
+    };
+    super::receive(read, to, settings, report)
 }

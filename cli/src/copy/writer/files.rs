@@ -80,11 +80,18 @@ impl<'a> Writer<'a, '_> {
 
     pub(super) fn put(&self, open: &mut Open, at: u64, data: &[u8]) -> Result<()> {
         if self.settings.sparse == SparseMode::Always {
-            for (i, block) in data.chunks(4096).enumerate() {
-                if block.iter().any(|&b| b != 0) {
-                    self.sys.pwrite_all(&open.fd, block, at + i as u64 * 4096)?;
-                    open.end = at + i as u64 * 4096 + block.len() as u64;
+            let is_hole = |block: &[u8]| block.iter().all(|&b| b == 0);
+            let mut next = at;
+            let blocks = data.chunks(4096).collect::<Vec<_>>();
+            for run in blocks.chunk_by(|a, b| is_hole(a) == is_hole(b)) {
+                let len: usize = run.iter().map(|block| block.len()).sum();
+                let start = (next - at) as usize;
+                if !is_hole(run[0]) {
+                    let data = &data[start..start + len];
+                    self.sys.pwrite_all(&open.fd, data, next)?;
+                    open.end = next + len as u64;
                 }
+                next += len as u64;
             }
         } else if !data.is_empty() {
             self.sys.pwrite_all(&open.fd, data, at)?;

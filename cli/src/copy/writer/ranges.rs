@@ -189,6 +189,7 @@ mod tests {
                 sparse: SparseMode::Auto,
                 no_clobber: false,
                 duplicates: false,
+                empty: false,
             };
             let root = Root::host(Sys(&HOST));
             let shown = self.0.as_os_str().as_encoded_bytes();

@@ -47,6 +47,9 @@ macro_rules! call {
     }};
 }
 
+#[cfg(feature = "fuse")]
+pub(super) use {args, call};
+
 // After the macros, which they use.
 mod attributes;
 mod data;

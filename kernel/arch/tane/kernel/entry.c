@@ -294,11 +294,23 @@ void tane_handle_requests(void)
 	}
 }
 
-/* Leave for the last time. */
-void __noreturn tane_dead(u32 code, const char *text)
+/* Leave for the last time: this kernel has ended. */
+void __noreturn tane_stop(void)
 {
-	local_irq_disable();
-	tane_host(die, code, text, strlen(text), 0);
+	tane_vcpu_set(irq_enabled, ARCH_IRQ_DISABLED);
 	for (;;)
 		tane_leave(TANE_EXIT_DEAD);
+}
+
+/* End this kernel, and have all who are inside its other CPUs leave. */
+void __noreturn tane_dead(u32 code, const char *text)
+{
+	unsigned int cpu;
+
+	local_irq_disable();
+	tane_host(die, code, text, strlen(text), 0);
+	for (cpu = 0; cpu < tane_boot->nr_vcpus; cpu++)
+		set_bit(TANE_IRQ_STOP,
+			(unsigned long *)&tane_boot->vcpus[cpu].pending);
+	tane_stop();
 }

@@ -63,12 +63,31 @@ static void tane_handle_pending(struct pt_regs *regs)
 	set_irq_regs(old);
 }
 
+static void tane_heed_stop(void)
+{
+	if (unlikely(tane_vcpu_get(pending) & BIT_ULL(TANE_IRQ_STOP)))
+		tane_stop();
+}
+
+/*
+ * A long wait, maybe with interrupts off. If this kernel has ended, what it
+ * waits for may never come: an answer of a CPU that nobody enters any more, or
+ * a lock whose holder has left for the last time.
+ */
+void tane_wait_on(void)
+{
+	tane_heed_stop();
+	tane_yield();
+}
+EXPORT_SYMBOL(tane_wait_on);
+
 /* With the flag just set. */
 void tane_irq_poll(void)
 {
 	struct pt_regs *regs = tane_vcpu_get(in_user) ? &tane_user_regs :
 							&tane_kernel_regs;
 
+	tane_heed_stop();
 	do {
 		tane_vcpu_set(irq_enabled, ARCH_IRQ_DISABLED);
 		barrier();

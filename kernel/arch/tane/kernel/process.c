@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Tasks are coroutines: a kernel stack each, and who calls decides who runs. */
 #include <linux/cpu.h>
+#include <linux/hardirq.h>
 #include <linux/ptrace.h>
 #include <linux/reboot.h>
 #include <linux/sched.h>
@@ -68,10 +69,25 @@ unsigned long __get_wchan(struct task_struct *task)
 	return 0;
 }
 
+/*
+ * RCU goes one step on at each tick, and a grace period takes several: 30 ms and
+ * more, and a mount waits for some of them in turn. A CPU that has nothing else
+ * to do takes the step at once. True if that gave it something to do.
+ */
+static bool tane_rcu_step(void)
+{
+	if (!rcu_needs_cpu())
+		return false;
+	irq_enter();
+	rcu_sched_clock_irq(0);
+	irq_exit();
+	return need_resched();
+}
+
 /* Nothing to run: the host thread goes home, this frame stays. */
 void arch_cpu_idle(void)
 {
-	if (!tane_vcpu_get(pending))
+	if (!tane_vcpu_get(pending) && !tane_rcu_step())
 		tane_leave(TANE_EXIT_IDLE);
 }
 

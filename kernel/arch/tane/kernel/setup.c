@@ -7,6 +7,7 @@
 #include <linux/seq_file.h>
 #include <linux/start_kernel.h>
 #include <linux/string.h>
+#include <asm/cpufeature.h>
 #include <asm/machine.h>
 #include <asm/sections.h>
 #include <asm/setup.h>
@@ -36,13 +37,16 @@ int tane_random(void *buf, size_t len)
 void __init setup_arch(char **cmdline_p)
 {
 	tane_console_init();
-	strscpy(boot_command_line, tane_boot->cmdline, COMMAND_LINE_SIZE);
+	scnprintf(boot_command_line, COMMAND_LINE_SIZE, "%s%s%s",
+		  CONFIG_CMDLINE, *CONFIG_CMDLINE ? " " : "",
+		  tane_boot->cmdline);
 	*cmdline_p = boot_command_line;
 	parse_early_param();
 
 	pr_info("tane: image at %px (%s), %llu MiB RAM\n", _text,
 		tane_boot->randomised ? "randomised" : "not randomised: nokaslr",
 		tane_boot->ram_size >> 20);
+	tane_detect_cpu();
 	tane_init_memory();
 #ifdef CONFIG_SMP
 	tane_init_cpus();

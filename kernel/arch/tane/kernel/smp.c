@@ -4,7 +4,6 @@
  * the first time; an IPI is a pending bit, and a kick when nobody is inside.
  */
 #include <linux/cpu.h>
-#include <linux/profile.h>
 #include <linux/sched/hotplug.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/task_stack.h>
@@ -102,10 +101,18 @@ int __cpu_up(unsigned int cpu, struct task_struct *idle)
 	frame[7] = (unsigned long)tane_start_secondary;
 	vcpu->kernel_sp = (u64)frame;
 	vcpu->current_task = (u64)idle;
-	vcpu->switches = (u64)cpu << 48;
+	/*
+	 * It counts on when the CPU comes back: a call that was under way when
+	 * it went must not find the number that it began with.
+	 */
+	if (vcpu->switches)
+		vcpu->switches++;
+	else
+		vcpu->switches = (u64)cpu << 48;
 	vcpu->percpu_offset = per_cpu_offset(cpu);
 	vcpu->irq_enabled = ARCH_IRQ_DISABLED;
-	vcpu->pending = 0;
+	/* Requests that were left here for the first CPU, which may be late. */
+	vcpu->pending = BIT_ULL(TANE_IRQ_REQUEST);
 	/* The service thread enters what was written before. */
 	smp_store_release(&vcpu->online, 1);
 	tane_send_ipi(cpu, TANE_IRQ_RESCHEDULE);
@@ -118,9 +125,4 @@ int __cpu_up(unsigned int cpu, struct task_struct *idle)
 void smp_send_stop(void)
 {
 	/* The kernel ends as a whole: nobody enters any CPU again. */
-}
-
-int setup_profiling_timer(unsigned int multiplier)
-{
-	return -EINVAL;
 }

@@ -9,6 +9,7 @@
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
+#include <asm/fpu/api.h>
 #include <asm/machine.h>
 #include <asm/ptrace.h>
 #include <asm/tlbflush.h>
@@ -71,11 +72,15 @@ long tane_user_fault(unsigned long address, unsigned long error)
 void tane_fault(struct pt_regs *regs, unsigned long address, unsigned long error)
 {
 	bool enabled = tane_vcpu_get(irq_enabled);
+	bool fpu;
 
 	if (tane_in(address, tane_boot->vmalloc_start, tane_boot->vmalloc_end)) {
 		tane_vcpu_set(irq_enabled, ARCH_IRQ_DISABLED);
+		fpu = tane_fpu_save();
 		if (!tane_fault_vmalloc(address) && !fixup_exception(regs))
 			tane_oops(regs, "bad access", address);
+		if (fpu)
+			tane_fpu_restore();
 		if (enabled)
 			raw_local_irq_enable();
 		return;

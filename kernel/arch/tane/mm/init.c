@@ -30,6 +30,9 @@ void __init tane_init_memory(void)
 	set_max_mapnr(max_pfn);
 	max_zone_pfn[ZONE_NORMAL] = max_low_pfn;
 	free_area_init(max_zone_pfn);
+	/* The host may have put memory there that it cannot show elsewhere. */
+	if (__pa(mem_map + ALIGN(max_pfn, MAX_ORDER_NR_PAGES)) != end)
+		panic("struct pages are not at the end of RAM");
 }
 
 void __init mem_init(void)

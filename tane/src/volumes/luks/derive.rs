@@ -93,7 +93,7 @@ where
 
 /// Undo the splitting of a key into stripes that are all needed.
 pub(super) fn merge(material: &[u8], len: usize, hash: Hash) -> Option<Vec<u8>> {
-    if len == 0 || material.is_empty() || material.len() % len != 0 {
+    if len == 0 || material.is_empty() || !material.len().is_multiple_of(len) {
         return None;
     }
     let mut key = vec![0u8; len];

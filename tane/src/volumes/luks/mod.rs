@@ -3,10 +3,12 @@
 //!
 //! ```text
 //! v1.rs v2.rs  the two headers
+//! open.rs      the volume with its data, which may lie elsewhere
 //! derive.rs    passphrase to key, and the anti-forensic splitter
 //! ```
 
 mod derive;
+mod open;
 mod v1;
 mod v2;
 
@@ -53,24 +55,60 @@ struct Data {
     sector: u32,
 }
 
-pub(super) struct Header {
+struct Header {
     slots: Vec<(Slot, usize)>,
     checks: Vec<Check>,
     data: Data,
 }
 
 /// What came of trying to unlock.
-pub(super) enum Unlocked {
-    /// A device of the mapper with this name can be made so.
-    Yes(Target),
+enum Unlocked {
+    Yes(Opened),
     WrongSecret,
     /// Why it can never be.
     Never(String),
 }
 
+/// A key and what it is for.
+struct Opened {
+    key: Vec<u8>,
+    data: Data,
+}
+
+impl Opened {
+    /// Whether the data cannot be where the header is, on a device of so many
+    /// sectors: the header is detached.
+    fn is_detached(&self, size: u64) -> bool {
+        self.data.start == 0 || self.data.start >= size
+    }
+
+    /// The data on this device of so many sectors; None if it has no room for any.
+    fn target(&self, device: &Path, size: u64) -> Option<Target> {
+        let data = &self.data;
+        let len = data.len.or(size.checked_sub(data.start))?;
+        let sector = match data.sector {
+            512 => String::new(),
+            size => format!(" 1 sector_size:{size}"),
+        };
+        (len > 0 && data.start.checked_add(len)? <= size).then(|| Target {
+            start: 0,
+            len,
+            kind: "crypt",
+            parameters: format!(
+                "{} {} {} {} {}{sector}",
+                data.cipher,
+                hex(&self.key),
+                data.tweak,
+                device.display(),
+                data.start
+            ),
+        })
+    }
+}
+
 /// Try the secrets on the LUKS device at `device`. `name` is free for a device
 /// of the mapper that is there for a moment.
-pub(super) fn unlock(
+fn unlock(
     kernel: &Kernel,
     mapper: &Mapper,
     device: &Path,
@@ -87,9 +125,6 @@ pub(super) fn unlock(
         Ok(header) => header,
         Err(why) => return Ok(Unlocked::Never(why)),
     };
-    let size = kernel.device_size(device)? / 512;
-    let data = &header.data;
-    let len = data.len.unwrap_or(size.saturating_sub(data.start));
     for secret in secrets {
         for (slot, check) in &header.slots {
             let Some(check) = header.checks.get(*check) else {
@@ -104,23 +139,8 @@ pub(super) fn unlock(
             if digest != check.digest {
                 continue;
             }
-            let sector = match data.sector {
-                512 => String::new(),
-                size => format!(" 1 sector_size:{size}"),
-            };
-            return Ok(Unlocked::Yes(Target {
-                start: 0,
-                len,
-                kind: "crypt",
-                parameters: format!(
-                    "{} {} {} {} {}{sector}",
-                    data.cipher,
-                    hex(&key),
-                    data.tweak,
-                    device.display(),
-                    data.start
-                ),
-            }));
+            let data = header.data;
+            return Ok(Unlocked::Yes(Opened { key, data }));
         }
     }
     Ok(Unlocked::WrongSecret)

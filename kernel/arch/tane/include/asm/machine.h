@@ -66,6 +66,8 @@ struct task_struct *tane_switch_stacks(unsigned long *prev_sp,
 				       struct task_struct *prev);
 void tane_handle_requests(void);
 void tane_dead(u32 code, const char *text) __noreturn;
+void tane_stop(void) __noreturn;
+void tane_wait_on(void);
 
 /* kernel/irq.c */
 void tane_irq_poll(void);

@@ -57,7 +57,7 @@ static __always_inline void cpu_relax(void)
 	/* Whom we wait for may not have been woken yet: the host puts that off. */
 	if (unlikely(tane_vcpu_get(kicks) ||
 		     !(tane_vcpu_get(relaxed) % TANE_RELAX_YIELD)))
-		tane_yield();
+		tane_wait_on();
 #endif
 }
 

@@ -35,6 +35,7 @@
 #define TANE_IRQ_RESCHEDULE	2	/* IPI */
 #define TANE_IRQ_CALL		3	/* IPI */
 #define TANE_IRQ_HOTPLUG	4	/* some tane_virtio.state changed */
+#define TANE_IRQ_STOP		5	/* the kernel has ended: leave for the last time */
 #define TANE_IRQ_DEVICE(slot)	(16 + (slot))
 
 /*

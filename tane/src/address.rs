@@ -5,7 +5,7 @@
 //! exists under its full name is always that file, so `a:b`, `./a:b` and even
 //! `dir:/file` below a directory called `dir:` are what they look like.
 
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -19,6 +19,7 @@ pub struct Selector {
     pub subvol: Option<String>,
 }
 
+/// One volume of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Which {
     /// The partition's number, from 1.
@@ -29,6 +30,7 @@ pub enum Which {
     Logical(String, String),
 }
 
+/// A file in an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImagePath {
     pub image: PathBuf,
@@ -37,6 +39,7 @@ pub struct ImagePath {
     pub path: Vec<u8>,
 }
 
+/// What an argument means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     Host(PathBuf),
@@ -49,6 +52,7 @@ impl ImagePath {
         self.same_file(other) && self.selector == other.selector
     }
 
+    /// The same image, by whatever name.
     pub fn same_file(&self, other: &ImagePath) -> bool {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.into());
         self.image == other.image || real(&self.image) == real(&other.image)
@@ -61,12 +65,17 @@ impl ImagePath {
 }
 
 impl Selector {
+    /// What stands between `@` and `:/` of an address. EINVAL if it is none.
     pub fn parse(text: &str) -> Result<Selector> {
         let wrong = || {
-            Failure::usage(format!(
-                "{text}: not a selector: use a partition number (from 1), label=NAME, \
-                 uuid=UUID or GROUP/VOLUME, and subvol=PATH alone or behind a comma"
-            ))
+            Error::plain(
+                libc::EINVAL,
+                "read the selector",
+                format!(
+                    "{text}: not a selector: use a partition number (from 1), label=NAME, \
+                     uuid=UUID or GROUP/VOLUME, and subvol=PATH alone or behind a comma"
+                ),
+            )
         };
         let (volume, subvol) = match text.strip_prefix("subvol=") {
             Some(subvol) => (None, Some(subvol)),
@@ -132,12 +141,14 @@ pub trait Files {
     fn is_image(&self, path: &Path) -> bool;
 }
 
-/// The real file system. Directories are images for `--kernel host` only.
-pub struct Disk {
+/// The real file system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HostFiles {
+    /// Directories stand for images too, as they do for `tane --kernel host`.
     pub directories_too: bool,
 }
 
-impl Files for Disk {
+impl Files for HostFiles {
     fn exists(&self, path: &Path) -> bool {
         path.symlink_metadata().is_ok()
     }
@@ -149,7 +160,8 @@ impl Files for Disk {
 }
 
 impl Address {
-    /// For verbs that take both kinds: `cp`.
+    /// For programs that take both kinds, such as `tane cp`. EINVAL if it names an
+    /// image with something behind the `@` that is no selector.
     pub fn parse(argument: &OsStr, files: &dyn Files) -> Result<Address> {
         let text = argument.as_bytes();
         let host = || Ok(Address::Host(PathBuf::from(argument)));
@@ -176,7 +188,8 @@ impl Address {
         }))
     }
 
-    /// For verbs that only know images: `IMAGE` alone means `IMAGE:/`.
+    /// For programs that only know images: `IMAGE` alone means `IMAGE:/`. EINVAL
+    /// as for [`Address::parse`], and if it is a path on the host.
     pub fn parse_image(argument: &OsStr, files: &dyn Files) -> Result<ImagePath> {
         if !argument.as_bytes().windows(2).any(|w| w == b":/")
             || files.is_image(Path::new(argument))
@@ -190,10 +203,10 @@ impl Address {
         }
         match Address::parse(argument, files)? {
             Address::Image(found) => Ok(found),
-            Address::Host(path) => Err(Failure::usage(format!(
-                "{}: not inside an image: write IMAGE:/path",
-                path.display()
-            ))),
+            Address::Host(path) => {
+                let text = format!("{}: not inside an image: write IMAGE:/path", path.display());
+                Err(Error::plain(libc::EINVAL, "read the address", text))
+            }
         }
     }
 }

@@ -1,11 +1,15 @@
 //! LVM2: logical volumes, from the metadata on the physical ones.
 
-use super::lvm_text::{parse, Value};
+mod text;
+
 use super::mapper::Target;
+use super::{Made, Volume, VolumeKind, VolumeOptions, Volumes};
+use crate::error::Result as TaneResult;
 use crate::kernel::Kernel;
 use crate::sys::SysResult;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use text::{parse, Value};
 
 const MAGIC: &[u8] = b" LVM2 x[5A%r0N*>";
 /// More metadata than LVM makes room for, in bytes.
@@ -213,5 +217,51 @@ fn targets(
         Some(problem) => Err(problem),
         None if targets.is_empty() => Err(damaged()),
         None => Ok(targets),
+    }
+}
+
+impl Volumes {
+    pub(super) fn add_logical(
+        &mut self,
+        physical: &[Physical],
+        options: &VolumeOptions,
+    ) -> TaneResult<()> {
+        if physical.is_empty() {
+            return Ok(());
+        }
+        let mapper = self.mapper()?;
+        for volume in logical(physical) {
+            let on: Vec<_> = volume.on.iter().filter_map(|d| self.index_of(d)).collect();
+            let full = format!("{}/{}", volume.group, volume.name);
+            let name = self.new_name();
+            let made = volume.targets.and_then(|targets| {
+                let made = mapper.create(&name, &targets, options.read_only);
+                made.map_err(|errno| errno.on("make", Path::new(&full)).to_string())
+            });
+            let kind = VolumeKind::Logical {
+                group: volume.group,
+                name: volume.name,
+            };
+            match made {
+                Ok(node) => {
+                    self.made.push(Made::Mapped(name));
+                    self.push(kind, node, on, volume.size, Some(full), volume.uuid)?;
+                }
+                Err(why) => self.list.push(Volume {
+                    kind,
+                    device: None,
+                    on,
+                    start: None,
+                    size: volume.size,
+                    name: Some(full),
+                    uuid: volume.uuid,
+                    part_type: None,
+                    found: None,
+                    note: Some(why),
+                    locked: false,
+                }),
+            }
+        }
+        Ok(())
     }
 }

@@ -1,0 +1,111 @@
+//! `https://HOST/IMAGE@SELECTOR:/path`. Nobody can be asked what exists there, so
+//! the text decides: the image ends at the first `:/` behind the host, and at the
+//! last `@` that a selector follows. `%3A` and `%40` are signs of its own.
+
+use super::{path_buf, ImagePath, Selector};
+
+const SCHEMES: [&[u8]; 2] = [b"http://", b"https://"];
+
+pub fn is_one(text: &[u8]) -> bool {
+    SCHEMES.iter().any(|scheme| text.starts_with(scheme))
+}
+
+/// Where the host's name and port end.
+fn host_end(text: &[u8]) -> usize {
+    let scheme = SCHEMES.iter().find(|scheme| text.starts_with(scheme));
+    let start = scheme.map_or(0, |scheme| scheme.len());
+    let slash = text[start..].iter().position(|b| *b == b'/');
+    slash.map_or(text.len(), |at| start + at)
+}
+
+/// The image with its selector, and the path if there is one.
+pub fn split(text: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let host = host_end(text);
+    let colon = text[host..].windows(2).position(|pair| pair == b":/");
+    match colon.map(|at| host + at) {
+        Some(colon) => (&text[..colon], Some(&text[colon + 1..])),
+        None => (text, None),
+    }
+}
+
+pub fn image(left: &[u8], path: &[u8]) -> ImagePath {
+    let host = host_end(left);
+    let marks = (host..left.len()).rev().filter(|i| left[*i] == b'@');
+    // "/@scope/image" has none: a name comes before it.
+    let marks = marks.filter(|i| *i > host && left[*i - 1] != b'/');
+    let selector = |at: usize| {
+        let text = std::str::from_utf8(&left[at + 1..]).ok()?;
+        Some((at, Selector::parse(text).ok()?))
+    };
+    let found = marks.into_iter().find_map(selector);
+    let (end, selector) = found.map_or((left.len(), None), |(at, s)| (at, Some(s)));
+    ImagePath {
+        image: path_buf(&left[..end]),
+        selector,
+        path: path.to_vec(),
+        within: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Address, Disk, Which};
+
+    use std::ffi::OsStr;
+    use std::path::Path;
+
+    /// Image, selector and path.
+    fn parse(text: &str) -> (String, Option<Which>, String) {
+        let files = Disk {
+            directories_too: false,
+        };
+        let at = Address::parse_image(OsStr::new(text), &files).expect(text);
+        assert!(at.is_remote());
+        (
+            at.image.to_string_lossy().into_owned(),
+            at.selector.and_then(|s| s.volume),
+            String::from_utf8_lossy(&at.path).into_owned(),
+        )
+    }
+
+    #[test]
+    fn the_path_starts_behind_the_host() {
+        for (text, image, path) in [
+            ("http://h/d.img:/etc", "http://h/d.img", "/etc"),
+            ("https://h:81/a/d.img", "https://h:81/a/d.img", "/"),
+            ("http://h/d:/a:/b", "http://h/d", "/a:/b"),
+            ("http://h/d?k=v@w:/x", "http://h/d?k=v@w", "/x"),
+            ("http://h/@scope/d:/x", "http://h/@scope/d", "/x"),
+            ("http://h/d%3A/e:/x", "http://h/d%3A/e", "/x"),
+        ] {
+            assert_eq!(parse(text), (image.into(), None, path.into()), "{text}");
+        }
+    }
+
+    #[test]
+    fn selectors_as_for_files() {
+        let logical = Which::Logical("vg".into(), "root".into());
+        for (text, which) in [
+            ("http://h/d.img@2:/etc", Which::Partition(2)),
+            ("http://h/d.img@vg/root:/etc", logical),
+            ("http://h/d.img@label=a@b:/etc", Which::Label("a@b".into())),
+        ] {
+            let wanted = ("http://h/d.img".into(), Some(which), "/etc".into());
+            assert_eq!(parse(text), wanted, "{text}");
+        }
+        assert_eq!(parse("http://h/d.img@1").1, Some(Which::Partition(1)));
+    }
+
+    #[test]
+    fn a_copy_needs_a_path_in_it() {
+        let files = Disk {
+            directories_too: false,
+        };
+        let parse = |text: &str| Address::parse(OsStr::new(text), &files);
+        assert!(parse("http://h/d.img").is_err());
+        let Ok(Address::Image(at)) = parse("http://h/d.img:/x") else {
+            panic!("not an image");
+        };
+        assert_eq!(at.image, Path::new("http://h/d.img"));
+    }
+}

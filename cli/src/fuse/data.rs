@@ -1,0 +1,219 @@
+//! What is done with a file once it has been found: attributes and data.
+
+use super::attr::timespec;
+use super::node::{Node, Open};
+use super::served::{Result, Served};
+use super::ROOT;
+use crate::sys::{Errno, Fd, FlagsData, Kind, Stat};
+use fuser::TimeOrNow;
+use std::ffi::{CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+/// What a request wants changed; None stays as it is.
+#[derive(Default)]
+pub struct Change {
+    pub mode: Option<u32>,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    pub size: Option<u64>,
+    pub atime: Option<TimeOrNow>,
+    pub mtime: Option<TimeOrNow>,
+    /// Set-user-ID and set-group-ID end with a change of the size: root did not
+    /// ask for it.
+    pub kill_privileges: bool,
+}
+
+impl Served {
+    fn node(&self, id: u64) -> Result<(Arc<Node>, Arc<Open>)> {
+        let node = self.table.get(id)?;
+        let open = self.table.open(&node)?;
+        Ok((node, open))
+    }
+
+    fn open_file(&self, id: u64) -> Result<Arc<Open>> {
+        let (node, open) = self.node(id)?;
+        match node.kind {
+            Kind::File => Ok(open),
+            Kind::Directory => Err(Errno(libc::EISDIR)),
+            _ => Err(Errno(libc::EINVAL)),
+        }
+    }
+
+    fn open_to_write(&self, id: u64) -> Result<Arc<Open>> {
+        self.table.open_to_write(&self.table.get(id)?)
+    }
+
+    // ---- attributes
+
+    pub fn getattr(&self, id: u64) -> Result<Stat> {
+        let node = self.table.get(id)?;
+        if let Some(open) = node.held() {
+            return self.sys.fstat(&open.fd);
+        }
+        // To look at a file it need not be opened.
+        if let Some(place) = node.place() {
+            let dir = self.table.open(&place.parent)?;
+            match self.sys.lstat(&dir.fd, &place.name) {
+                Ok(stat) if stat.identity() == node.identity => return Ok(stat),
+                _ => {} // renamed just now
+            }
+        }
+        self.sys.fstat(&self.table.open(&node)?.fd)
+    }
+
+    pub fn setattr(&self, id: u64, change: &Change) -> Result<Stat> {
+        let (node, open) = self.node(id)?;
+        let fd = &open.fd;
+        if change.uid.is_some() || change.gid.is_some() {
+            let uid = change.uid.unwrap_or(u32::MAX);
+            let gid = change.gid.unwrap_or(u32::MAX);
+            self.sys.chown(fd, c"", uid, gid, libc::AT_EMPTY_PATH)?;
+        }
+        if let Some(mode) = change.mode {
+            self.chmod(&node, fd, mode & 0o7777)?;
+        }
+        if let Some(size) = change.size {
+            let open = self.table.open_to_write(&node)?;
+            self.sys.ftruncate(&open.fd, size)?;
+            if change.kill_privileges {
+                self.kill_privileges(&open.fd)?;
+            }
+        }
+        if change.atime.is_some() || change.mtime.is_some() {
+            let times = [omit_or(change.atime), omit_or(change.mtime)];
+            self.sys.utimens(fd, c"", &times, libc::AT_EMPTY_PATH)?;
+        }
+        self.sys.fstat(fd)
+    }
+
+    fn chmod(&self, node: &Node, fd: &Fd, mode: u32) -> Result<()> {
+        match node.kind {
+            Kind::File | Kind::Directory => self.sys.fchmod(fd, mode),
+            _ => self.sys.chmod_path(fd, mode),
+        }
+    }
+
+    /// What writing does to a file when it is not root who writes. The thread that
+    /// serves is root, and Linux spares root's writes.
+    fn kill_privileges(&self, fd: &Fd) -> Result<()> {
+        let mode = self.sys.fstat(fd)?.permissions();
+        let mut less = mode & !libc::S_ISUID;
+        // Without the group's right to execute it means mandatory locking.
+        if mode & libc::S_IXGRP != 0 {
+            less &= !libc::S_ISGID;
+        }
+        match less == mode {
+            true => Ok(()),
+            false => self.sys.fchmod(fd, less),
+        }
+    }
+
+    pub fn readlink(&self, id: u64) -> Result<Vec<u8>> {
+        self.sys.readlink_fd(&self.node(id)?.1.fd)
+    }
+
+    pub fn statfs(&self) -> Result<libc::statfs> {
+        self.sys.fstatfs(&self.node(ROOT)?.1.fd)
+    }
+
+    // ---- data
+
+    pub fn read(&self, id: u64, at: u64, to: &mut [u8]) -> Result<usize> {
+        self.sys.pread_all(&self.open_file(id)?.fd, to, at)
+    }
+
+    pub fn write(&self, id: u64, at: u64, data: &[u8], kill_privileges: bool) -> Result<()> {
+        let open = self.open_to_write(id)?;
+        self.sys.pwrite_all(&open.fd, data, at)?;
+        match kill_privileges {
+            true => self.kill_privileges(&open.fd),
+            false => Ok(()),
+        }
+    }
+
+    pub fn fsync(&self, id: u64, data_only: bool) -> Result<()> {
+        self.sys.fsync(&self.node(id)?.1.fd, data_only)
+    }
+
+    /// Everything of the file system.
+    pub fn sync(&self) -> Result<()> {
+        self.sys.syncfs(&self.node(ROOT)?.1.fd)
+    }
+
+    pub fn lseek(&self, id: u64, offset: i64, whence: i32) -> Result<i64> {
+        let open = self.open_file(id)?;
+        let at = self.sys.lseek(&open.fd, offset as u64, whence)?;
+        Ok(at as i64)
+    }
+
+    pub fn fallocate(&self, id: u64, mode: i32, at: u64, length: u64) -> Result<()> {
+        let open = self.open_to_write(id)?;
+        self.sys.fallocate(&open.fd, mode, at, length)
+    }
+
+    pub fn copy(&self, from: (u64, u64), to: (u64, u64), length: u64) -> Result<usize> {
+        let (source, target) = (self.open_file(from.0)?, self.open_to_write(to.0)?);
+        let (source, target) = ((&source.fd, from.1), (&target.fd, to.1));
+        self.sys.copy_range(source, target, length)
+    }
+
+    // ---- extended attributes
+
+    /// With no room in `to`, how long the value is.
+    pub fn getxattr(&self, id: u64, name: &OsStr, to: &mut [u8]) -> Result<usize> {
+        let (node, open) = self.node(id)?;
+        let name = attribute_name(name)?;
+        match node.kind {
+            Kind::File | Kind::Directory => self.sys.fgetxattr(&open.fd, &name, to),
+            _ => self.sys.get_attribute(&open.fd, &name, to),
+        }
+    }
+
+    pub fn listxattr(&self, id: u64, to: &mut [u8]) -> Result<usize> {
+        let (node, open) = self.node(id)?;
+        match node.kind {
+            Kind::File | Kind::Directory => self.sys.flistxattr(&open.fd, to),
+            _ => self.sys.list_attributes(&open.fd, to),
+        }
+    }
+
+    pub fn setxattr(&self, id: u64, name: &OsStr, value: &[u8], flags: i32) -> Result<()> {
+        let (_, open) = self.node(id)?;
+        let name = attribute_name(name)?;
+        self.sys.set_attribute(&open.fd, &name, value, flags)
+    }
+
+    pub fn removexattr(&self, id: u64, name: &OsStr) -> Result<()> {
+        let (_, open) = self.node(id)?;
+        self.sys.remove_attribute(&open.fd, &attribute_name(name)?)
+    }
+
+    // ---- flags
+
+    /// chattr(1) and lsattr(1).
+    pub fn ioctl(&self, id: u64, request: u32, data: &mut FlagsData) -> Result<()> {
+        let (node, open) = self.node(id)?;
+        if !matches!(node.kind, Kind::File | Kind::Directory) {
+            return Err(Errno(libc::ENOTTY));
+        }
+        self.sys.flags_ioctl(&open.fd, request, data)?;
+        match node.kind {
+            Kind::Directory => self.learn_case(&node),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn omit_or(time: Option<TimeOrNow>) -> libc::timespec {
+    let special = |tv_nsec| libc::timespec { tv_sec: 0, tv_nsec };
+    match time {
+        None => special(libc::UTIME_OMIT),
+        Some(TimeOrNow::Now) => special(libc::UTIME_NOW),
+        Some(TimeOrNow::SpecificTime(time)) => timespec(time),
+    }
+}
+
+fn attribute_name(name: &OsStr) -> Result<CString> {
+    CString::new(name.as_bytes()).map_err(|_| Errno(libc::EINVAL))
+}

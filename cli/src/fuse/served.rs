@@ -1,0 +1,305 @@
+//! The file system of an image, as operations on nodes.
+
+use super::caller::act_for;
+use super::node::{locked, Node, Place};
+use super::table::Table;
+use super::turns::Turns;
+use super::{Death, ROOT};
+use crate::sys::{folds_case, is_safe_name, Errno, Fd, Kind, Name, Stat, Sys};
+use fuser::Request;
+use std::ffi::{CStr, CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+
+pub type Result<T> = std::result::Result<T, Errno>;
+
+/// How a file system is served.
+#[derive(Clone, Copy)]
+pub struct Manner {
+    pub writable: bool,
+    /// The host's kernel checks permissions by users of the host, and what they
+    /// make is theirs. Otherwise there is one user, who is root inside.
+    pub many_users: bool,
+    /// No two names of a directory differ in case alone.
+    pub folds_case: bool,
+}
+
+/// What an old kernel of the host's asks before it uses it.
+#[derive(Default)]
+pub struct Opens {
+    pub files: bool,
+    pub directories: bool,
+}
+
+pub struct Served {
+    pub sys: Sys<'static>,
+    pub table: Table,
+    pub manner: Manner,
+    pub death: Death,
+    pub asked_to_open: Opens,
+    pub turns: Arc<Turns>,
+}
+
+/// A file of which the host's kernel is being told.
+pub struct Found {
+    pub id: u64,
+    pub stat: Stat,
+}
+
+impl Served {
+    pub fn new(root: Fd<'static>, manner: Manner, death: Death) -> Result<Served> {
+        let sys = root.sys();
+        let stat = sys.fstat(&root)?;
+        let served = Served {
+            sys,
+            table: Table::new(Node::root(ROOT, &stat, root), manner.writable),
+            manner,
+            death,
+            asked_to_open: Opens::default(),
+            turns: Turns::new().map_err(|_| Errno(libc::EAGAIN))?,
+        };
+        served.learn_case(&served.table.get(ROOT)?)?;
+        Ok(served)
+    }
+
+    // ---- names
+
+    pub fn lookup(&self, parent: u64, name: &OsStr) -> Result<Found> {
+        let (parent, name) = (self.table.get(parent)?, entry_name(name)?);
+        let dir = self.table.open(&parent)?;
+        self.tell(&parent, &dir.fd, name)
+    }
+
+    /// Whether names that are in this directory, or not, may be remembered: not if
+    /// a change of one name changes others.
+    pub fn remembers_names(&self, parent: u64) -> bool {
+        let folds = |node: Arc<Node>| node.folds_case.load(Relaxed);
+        !self.manner.writable || !self.table.get(parent).is_ok_and(folds)
+    }
+
+    /// Looks at an entry and makes it a node.
+    fn tell(&self, parent: &Arc<Node>, dir: &Fd, name: CString) -> Result<Found> {
+        let stat = self.sys.lstat(dir, &name)?;
+        self.told(parent, &stat, name)
+    }
+
+    fn told(&self, parent: &Arc<Node>, stat: &Stat, name: CString) -> Result<Found> {
+        let place = || Place {
+            parent: parent.clone(),
+            name,
+        };
+        let node = self.table.found(stat, place);
+        if node.kind == Kind::Directory {
+            self.learn_case(&node)?;
+        }
+        Ok(Found {
+            id: node.id,
+            stat: *stat,
+        })
+    }
+
+    /// Finds out whether a directory folds case. Where nothing changes it makes no
+    /// difference.
+    pub fn learn_case(&self, node: &Arc<Node>) -> Result<()> {
+        if self.manner.writable {
+            let folds = self.manner.folds_case || folds_case(&self.table.open(node)?.fd);
+            node.folds_case.store(folds, Relaxed);
+        }
+        Ok(())
+    }
+
+    // ---- making
+
+    fn make(
+        &self,
+        request: &Request,
+        umask: u32,
+        parent: u64,
+        name: &OsStr,
+        make: impl FnOnce(&Fd<'static>, &CStr) -> Result<()>,
+    ) -> Result<Found> {
+        let (parent, name) = (self.table.get(parent)?, entry_name(name)?);
+        let dir = self.table.open(&parent)?;
+        act_for(self.sys, request, umask, self.manner.many_users)?;
+        make(&dir.fd, &name)?;
+        self.tell(&parent, &dir.fd, name)
+    }
+
+    pub fn mknod(
+        &self,
+        request: &Request,
+        parent: u64,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        rdev: u32,
+    ) -> Result<Found> {
+        self.make(request, umask, parent, name, |dir, name| {
+            self.sys.mknod(dir, name, mode, rdev.into())
+        })
+    }
+
+    pub fn mkdir(
+        &self,
+        request: &Request,
+        parent: u64,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+    ) -> Result<Found> {
+        self.make(request, umask, parent, name, |dir, name| {
+            self.sys.mkdir(dir, name, mode)
+        })
+    }
+
+    pub fn symlink(
+        &self,
+        request: &Request,
+        parent: u64,
+        name: &OsStr,
+        target: &OsStr,
+    ) -> Result<Found> {
+        let target = Name::new(target.as_bytes())?;
+        self.make(request, 0, parent, name, |dir, name| {
+            self.sys.symlink(&target, dir, name)
+        })
+    }
+
+    pub fn link(&self, id: u64, parent: u64, name: &OsStr) -> Result<Found> {
+        let (node, parent) = (self.table.get(id)?, self.table.get(parent)?);
+        let name = entry_name(name)?;
+        let (open, dir) = (self.table.open(&node)?, self.table.open(&parent)?);
+        self.sys.link_fd(&open.fd, &dir.fd, &name)?;
+        self.tell(&parent, &dir.fd, name)
+    }
+
+    // ---- removing and renaming
+
+    pub fn remove(&self, parent: u64, name: &OsStr, flags: i32) -> Result<()> {
+        let (parent, name) = (self.table.get(parent)?, entry_name(name)?);
+        let dir = self.table.open(&parent)?;
+        let victim = self.pin(&parent, &dir.fd, &name);
+        let done = self.sys.unlink(&dir.fd, &name, flags);
+        if let Some(victim) = victim {
+            victim.unpin(&parent, &name, done.is_ok());
+        }
+        done
+    }
+
+    /// Keeps what goes with this name, for those who have it open.
+    fn pin(&self, parent: &Node, dir: &Fd, name: &CString) -> Option<Arc<Node>> {
+        let stat = self.sys.lstat(dir, name).ok()?;
+        self.table.pin(parent, name, &stat)
+    }
+
+    pub fn rename(&self, from: (u64, &OsStr), to: (u64, &OsStr), flags: u32) -> Result<()> {
+        let (parent, name) = (self.table.get(from.0)?, entry_name(from.1)?);
+        let (new_parent, new_name) = (self.table.get(to.0)?, entry_name(to.1)?);
+        let (dir, new_dir) = (self.table.open(&parent)?, self.table.open(&new_parent)?);
+        let stat = self.sys.lstat(&dir.fd, &name)?;
+        let there = self.sys.lstat(&new_dir.fd, &new_name).ok();
+        let exchange = flags & libc::RENAME_EXCHANGE != 0;
+        // Two names of one file: nothing happens. Or only the case changes.
+        let same = there.is_some_and(|there| there.identity() == stat.identity());
+        let victim = there
+            .filter(|_| !exchange && !same)
+            .and_then(|there| self.table.pin(&new_parent, &new_name, &there));
+        let done = self
+            .sys
+            .rename(&dir.fd, &name, &new_dir.fd, &new_name, flags);
+        if let Some(victim) = victim {
+            victim.unpin(&new_parent, &new_name, done.is_ok());
+        }
+        done?;
+        let old = |node: Arc<Node>| {
+            let place = Place {
+                parent: parent.clone(),
+                name: name.clone(),
+            };
+            node.moved((&new_parent, &new_name), place);
+        };
+        if exchange {
+            there.and_then(|there| self.table.known(&there)).map(old);
+        }
+        if let Some(node) = self.table.known(&stat) {
+            let place = Place {
+                parent: new_parent.clone(),
+                name: new_name.clone(),
+            };
+            node.moved((&parent, &name), place);
+        }
+        Ok(())
+    }
+
+    // ---- listing
+
+    /// Gives entries from a position on to `add`, until it has no room for one.
+    /// `told`: with what each is, of which the host's kernel then knows.
+    pub fn list(
+        &self,
+        id: u64,
+        position: u64,
+        told: bool,
+        mut add: impl FnMut(&Listed) -> bool,
+    ) -> Result<()> {
+        let node = self.table.get(id)?;
+        let open = self.table.open(&node)?;
+        let mut listing = locked(&open.listing);
+        listing.seek(&open.fd, position)?;
+        loop {
+            let Some(entry) = listing.peek(&open.fd)? else {
+                return Ok(());
+            };
+            let name: CString = entry.name.into();
+            let mut listed = Listed {
+                id: entry.ino,
+                kind: Kind::from_dirent(entry.d_type).unwrap_or(Kind::File),
+                next: entry.next,
+                name,
+                stat: None,
+            };
+            let name = listed.name.to_bytes();
+            let is_dot = name == b"." || name == b"..";
+            if is_dot {
+                listed.kind = Kind::Directory;
+            }
+            let mut room = true;
+            if is_dot || (!told && is_safe_name(name)) {
+                room = add(&listed);
+            } else if is_safe_name(name) {
+                // Gone since it was listed: it is left out.
+                if let Ok(stat) = self.sys.lstat(&open.fd, &listed.name) {
+                    let found = self.told(&node, &stat, listed.name.clone())?;
+                    (listed.id, listed.stat) = (found.id, Some(stat));
+                    room = add(&listed);
+                    if !room {
+                        self.table.forget(found.id, 1);
+                    }
+                }
+            }
+            if !room {
+                return Ok(());
+            }
+            listing.take(listed.next, listed.name.to_bytes());
+        }
+    }
+}
+
+/// An entry of a directory.
+pub struct Listed {
+    pub id: u64,
+    pub kind: Kind,
+    /// The position behind it.
+    pub next: u64,
+    pub name: CString,
+    pub stat: Option<Stat>,
+}
+
+/// What a request calls an entry. The host's kernel sends no others.
+fn entry_name(name: &OsStr) -> Result<CString> {
+    if !is_safe_name(name.as_bytes()) {
+        return Err(Errno(libc::EINVAL));
+    }
+    CString::new(name.as_bytes()).map_err(|_| Errno(libc::EINVAL))
+}

@@ -1,0 +1,48 @@
+//! Names and passwords in addresses of images on servers. They are taken out
+//! before anything else sees the command line, so that no message can show them.
+
+use std::ffi::OsString;
+use tane::images::Login;
+
+/// The arguments without logins, and these.
+pub fn take_out(args: Vec<OsString>) -> (Vec<OsString>, Vec<Login>) {
+    let mut logins = Vec::new();
+    let mut bare = |argument: OsString| {
+        let Some(text) = argument.to_str() else {
+            return argument;
+        };
+        // As `--with=https://…`, too.
+        let start = match text.split_once('=') {
+            Some((option, _)) if option.starts_with("--") => option.len() + 1,
+            _ => 0,
+        };
+        match Login::take(&text[start..]) {
+            Some((rest, login)) => {
+                logins.push(login);
+                format!("{}{rest}", &text[..start]).into()
+            }
+            None => argument,
+        }
+    };
+    let args = args.into_iter().map(&mut bare).collect();
+    (args, logins)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logins_are_taken_out_of_addresses_and_nothing_else() {
+        let words = [
+            "tane",
+            "http://a:b@h/x@1:/y",
+            "--with=https://c@h/z",
+            "d@e:/f",
+        ];
+        let (args, logins) = take_out(words.map(OsString::from).to_vec());
+        let wanted = ["tane", "http://h/x@1:/y", "--with=https://h/z", "d@e:/f"];
+        assert_eq!(args, wanted.map(OsString::from));
+        assert_eq!(logins.len(), 2);
+    }
+}

@@ -1,0 +1,312 @@
+//! What the command may still do once an image's Linux runs in it.
+//!
+//! The first image that is opened shuts the process off: from then on it can open
+//! the files named here and nothing else. When the last kernel has been booted,
+//! and before it sees what is in its image, everything that booting took goes
+//! too. `docs/jail.md` says what remains.
+
+use super::{is_host_kernel, Access};
+use crate::address::{is_remote, ImagePath};
+use crate::args::Global;
+use crate::failure::{Failure, Result};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+use tane::images::{self, Format, Raw};
+use tane::jail::{Files, Jail};
+
+/// Private memory, unless `--memory-limit` says otherwise, in bytes.
+const MEMORY: u64 = 4 << 30;
+/// How long the command may take to end by itself after `--time-limit`.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What a verb needs beside its only image. Declared before that is opened.
+#[derive(Debug, Default)]
+pub struct Needs {
+    images: Vec<(PathBuf, Access)>,
+    sources: Vec<PathBuf>,
+    trees: Vec<PathBuf>,
+    network: bool,
+    programs: bool,
+    no_jail: bool,
+}
+
+impl Needs {
+    /// No jail can hold what this verb does: it goes without.
+    pub fn no_jail() -> Self {
+        Needs {
+            no_jail: true,
+            ..Default::default()
+        }
+    }
+
+    /// Each of these is opened once, by a kernel of its own, in any order.
+    pub fn images<'a>(images: impl IntoIterator<Item = (&'a ImagePath, Access)>) -> Self {
+        let own = |(at, access): (&ImagePath, Access)| (at.image.clone(), access);
+        Needs {
+            images: images.into_iter().map(own).collect(),
+            ..Default::default()
+        }
+    }
+
+    /// A file of the host, or a directory with all beneath it, is read. A symlink
+    /// is one that is followed.
+    pub fn read(mut self, path: &Path) -> Self {
+        self.sources.push(path.into());
+        self
+    }
+
+    /// Something is written as `path` of the host, or into it if it is a directory.
+    pub fn write(mut self, path: &Path) -> Self {
+        self.trees.push(directory_of(path));
+        self
+    }
+
+    /// Programs of the host are started: of the list of system calls only what is
+    /// an attack remains forbidden.
+    #[allow(dead_code)] // for verbs to come
+    pub fn programs(mut self) -> Self {
+        self.programs = true;
+        self
+    }
+}
+
+fn of_the_network() -> impl Iterator<Item = PathBuf> {
+    let certificates = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter();
+    let own = certificates.filter_map(std::env::var_os).map(PathBuf::from);
+    let all = NETWORK.iter().map(PathBuf::from).chain(own);
+    all.filter(|path| path.exists())
+}
+
+#[derive(Default)]
+struct State {
+    needs: Option<Needs>,
+    entered: bool,
+    /// Kernels that are still to be booted.
+    left: usize,
+}
+
+static STATE: Mutex<Option<State>> = Mutex::new(None);
+
+fn with<T>(work: impl FnOnce(&mut State) -> T) -> T {
+    let mut state = STATE.lock().unwrap_or_else(|e| e.into_inner());
+    work(state.get_or_insert_default())
+}
+
+/// What this verb needs. Without it: to open one image.
+pub fn declare(needs: Needs) {
+    with(|state| state.needs = Some(needs));
+}
+
+fn is_off(global: &Global) -> bool {
+    let unfit = |needs: &Needs| needs.no_jail;
+    global.no_jail || is_host_kernel(global) || with(|s| s.needs.as_ref().is_some_and(unfit))
+}
+
+/// An image inside another takes a kernel before the command line is understood,
+/// and another one after it has seen what is in the first: later than a jail can be
+/// closed.
+pub(super) fn check_nested(global: &Global) -> Result<()> {
+    if is_off(global) {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        "an image inside an image is not served in a jail yet: --no-jail goes without, if \
+         you trust both",
+    ))
+}
+
+/// What the host's resolver and its certificates are read from.
+const NETWORK: &[&str] = &[
+    "/etc/resolv.conf",
+    "/etc/hosts",
+    "/etc/host.conf",
+    "/etc/nsswitch.conf",
+    "/etc/gai.conf",
+    "/etc/services",
+    "/etc/ssl",
+    "/usr/share/ca-certificates",
+    "/usr/local/share/ca-certificates",
+];
+
+fn failure(e: tane::jail::Error) -> Failure {
+    Failure::image(format!(
+        "the jail cannot be set up: {e}; --no-jail goes without, if you trust the image"
+    ))
+}
+
+/// An image is about to be opened.
+pub(super) fn enter(
+    image: &Path,
+    kernels: &[Option<&Path>],
+    access: Access,
+    global: &Global,
+) -> Result<()> {
+    if is_off(global) {
+        return Ok(());
+    }
+    with(|state| {
+        if std::mem::replace(&mut state.entered, true) {
+            return Ok(());
+        }
+        let mut needs = state.needs.take().unwrap_or_default();
+        if needs.images.is_empty() {
+            needs.images.push((image.into(), access));
+        }
+        state.left = needs.images.len();
+        let mut jail = Jail::new();
+        jail.boots(true);
+        for kernel in kernels.iter().flatten() {
+            jail.read(kernel);
+        }
+        // Who has locked an image, for the message.
+        jail.read("/proc/locks");
+        for (image, access) in &needs.images {
+            allow_image(&mut jail, image, *access, global);
+        }
+        for image in &global.with {
+            allow_image(&mut jail, image, access, global);
+        }
+        for path in needs.trees.iter().filter(|p| p.exists()) {
+            jail.write_beneath(path);
+        }
+        let with = global.with.iter().map(|p| p.as_path());
+        let named = needs.images.iter().map(|(image, _)| image.as_path());
+        needs.network = named.chain(with).any(is_remote);
+        if needs.network {
+            needs.sources.extend(of_the_network());
+        }
+        // What does not exist is the verb's to complain about.
+        for path in needs.sources.iter().filter(|p| p.exists()) {
+            jail.read(path);
+        }
+        jail.network(needs.network).exec(needs.programs);
+        match global.memory_limit {
+            Some(u64::MAX) => {}
+            limit => {
+                jail.memory(limit.unwrap_or(MEMORY));
+            }
+        }
+        if let Some(limit) = global.time_limit {
+            jail.time(limit + GRACE);
+        }
+        let held = jail.enter().map_err(failure)?;
+        if held.files == Files::No && !needs.trees.is_empty() && !global.quiet {
+            eprintln!(
+                "tane: warning: this host has no Landlock, so that a hostile image could \
+                 write outside of the destination too (Linux 5.19 and newer have it)"
+            );
+        }
+        state.needs = Some(needs);
+        Ok(())
+    })
+}
+
+/// A kernel has been booted, and is about to see what is in its image.
+pub(super) fn close(global: &Global) -> Result<()> {
+    if is_off(global) {
+        return Ok(());
+    }
+    with(|state| {
+        state.left = state.left.saturating_sub(1);
+        let Some(needs) = state.needs.as_ref().filter(|_| state.left == 0) else {
+            return Ok(());
+        };
+        let mut jail = Jail::new();
+        for path in &needs.sources {
+            jail.read(path);
+        }
+        for path in &needs.trees {
+            jail.write_beneath(path);
+        }
+        jail.network(needs.network).exec(needs.programs);
+        jail.enter().map(drop).map_err(failure)
+    })
+}
+
+/// The files that an image consists of, as far as its first bytes tell.
+fn allow_image(jail: &mut Jail, image: &Path, access: Access, global: &Global) {
+    allow_overlay(jail, access, global);
+    if is_remote(image) {
+        // It may be a stream.
+        return allow_unpacking(jail);
+    }
+    let Ok(real) = image.canonicalize() else {
+        return;
+    };
+    let allow = |jail: &mut Jail, path: &Path| match access {
+        Access::Write if global.overlay.is_none() => {
+            jail.write(path);
+        }
+        _ => {
+            jail.read(path);
+        }
+    };
+    allow(jail, &real);
+    let format = global.format.unwrap_or_else(|| sniff(&real));
+    if format.is_stream() {
+        allow_unpacking(jail);
+    }
+    if format.is_stream() || matches!(format, Format::Qcow2 | Format::Vmdk) {
+        // Beside the image, and beside a symlink to it.
+        let here = directory_of(image.parent().unwrap_or(Path::new("")));
+        for dir in real.parent().into_iter().chain([here.as_path()]) {
+            allow(jail, dir);
+        }
+        for path in global.trust.iter().filter(|p| p.exists()) {
+            allow(jail, path);
+        }
+    }
+}
+
+/// Into a temporary file.
+fn allow_unpacking(jail: &mut Jail) {
+    let place = std::env::var_os("TMPDIR").unwrap_or("/var/tmp".into());
+    if Path::new(&place).is_dir() {
+        jail.create_beneath(place);
+    }
+}
+
+fn allow_overlay(jail: &mut Jail, access: Access, global: &Global) {
+    match &global.overlay {
+        _ if global.forgets() => {}
+        Some(file) if file.exists() => {
+            jail.write(file);
+        }
+        Some(file) if access == Access::Write => {
+            jail.create_beneath(directory_of(file));
+        }
+        _ => {}
+    }
+}
+
+fn sniff(image: &Path) -> Format {
+    let access = images::Access {
+        write: false,
+        direct: false,
+    };
+    let raw = File::open(image).and_then(|file| Raw::from_file(file, access));
+    raw.and_then(|raw| images::detect(&raw))
+        .unwrap_or(Format::Raw)
+}
+
+/// A directory itself; of anything else, the directory that it is or would be in,
+/// symlinks followed.
+fn directory_of(path: &Path) -> PathBuf {
+    let mut path = path.to_path_buf();
+    for _ in 0..40 {
+        if path.is_dir() {
+            return path;
+        }
+        let parent = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+            _ => PathBuf::from("."),
+        };
+        match path.read_link() {
+            Ok(target) => path = parent.join(target),
+            Err(_) => return parent,
+        }
+    }
+    path
+}

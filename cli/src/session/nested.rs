@@ -1,0 +1,208 @@
+//! `OUTER:/INNER:/path`: an image inside an image. Each is served by a kernel of
+//! its own; what the inner one's disk has is read from a file of the outer one.
+
+use super::{jail, open_image, Access, Opened, Session};
+use crate::address::{ImagePath, Selector};
+use crate::args::Global;
+use crate::failure::{Failure, Result};
+use crate::sys::{Kind, Root};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use tane::images::{buffer, gather, open_backend, scatter, total, Backend, Buffers};
+use tane::{File, OpenOptions};
+
+/// Longest piece of a transfer that is zeros, in bytes.
+const PIECE: u64 = 1 << 20;
+
+/// What an address with one more `:/` in its path means. What exists under the
+/// full name is that file, as on the host; else the first part that names a file
+/// is an image.
+pub fn resolve(mut at: ImagePath, global: &Global) -> Result<ImagePath> {
+    while let Some(inner) = step(&at, global)? {
+        at = inner;
+    }
+    Ok(at)
+}
+
+fn colons(path: &[u8]) -> impl Iterator<Item = usize> + '_ {
+    let pairs = path.windows(2).enumerate();
+    pairs
+        .filter(|(i, pair)| *i > 0 && *pair == b":/")
+        .map(|(i, _)| i)
+}
+
+fn step(at: &ImagePath, global: &Global) -> Result<Option<ImagePath>> {
+    if colons(&at.path).next().is_none() {
+        return Ok(None);
+    }
+    jail::check_nested(global)?;
+    let session = Session::open(at, Access::Read, global)?;
+    let root = session.root()?;
+    if root.stat(&at.path, false).is_ok() {
+        return Ok(None);
+    }
+    for colon in colons(&at.path) {
+        let (left, rest) = (&at.path[..colon], &at.path[colon + 1..]);
+        if root.stat(&at.path[..=colon], true).is_ok() {
+            // A directory "x:", in which something new is to be.
+            return Ok(None);
+        }
+        if let Some((file, selector)) = image(&root, left)? {
+            return Ok(Some(inside(at, file, selector, rest)));
+        }
+    }
+    Ok(None)
+}
+
+/// `left` as the name of a file, with a selector if only that makes one of it.
+fn image<'a>(root: &Root, left: &'a [u8]) -> Result<Option<(&'a [u8], Option<Selector>)>> {
+    let is_file = |path: &[u8]| {
+        let found = root.stat(path, true);
+        found.is_ok_and(|found| matches!(found.kind(), Kind::File))
+    };
+    if is_file(left) {
+        return Ok(Some((left, None)));
+    }
+    for mark in (1..left.len()).filter(|i| left[*i] == b'@') {
+        if is_file(&left[..mark]) {
+            let text = String::from_utf8_lossy(&left[mark + 1..]);
+            return Ok(Some((&left[..mark], Some(Selector::parse(&text)?))));
+        }
+    }
+    Ok(None)
+}
+
+/// The image that is the file at `path` of what `at` is in.
+pub fn inside(at: &ImagePath, path: &[u8], selector: Option<Selector>, rest: &[u8]) -> ImagePath {
+    let name = [at.image.as_os_str().as_bytes(), b":", path].concat();
+    ImagePath {
+        image: std::ffi::OsString::from_vec(name).into(),
+        selector,
+        path: rest.to_vec(),
+        within: Some(Box::new(ImagePath {
+            path: path.to_vec(),
+            ..at.clone()
+        })),
+    }
+}
+
+/// The outer image, mounted, and the inner one's disk.
+pub fn open(
+    outer: &ImagePath,
+    access: Access,
+    global: &Global,
+) -> Result<(Opened, Arc<dyn Backend>)> {
+    if global.overlay.is_some() && !global.forgets() {
+        let text = "an overlay in a file is for images that are files; :memory: is for any";
+        return Err(Failure::usage(format!("{}: {text}", outer.image.display())));
+    }
+    let write = access == Access::Write && !global.forgets();
+    let access = if write { Access::Write } else { Access::Read };
+    let opened = open_image(outer, access, global)?;
+    let path = Path::new(std::ffi::OsStr::from_bytes(&outer.path));
+    let name = format!("{}:{}", outer.image.display(), path.display());
+    let fail = |e: io::Error| Failure::image(format!("{name}: {e}"));
+    let mount = opened
+        .mount()
+        .ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
+    let file = OpenOptions::new().read(true).write(write).open(mount, path);
+    let guest = Guest::new(file.map_err(|e| fail(e.into()))?, write).map_err(fail)?;
+    let disk = open_backend(Arc::new(guest), write, global.format).map_err(fail)?;
+    Ok((opened, disk))
+}
+
+/// A file inside a kernel, as what backs a disk of another kernel.
+struct Guest {
+    file: File,
+    size: AtomicU64,
+    write: bool,
+}
+
+impl Guest {
+    fn new(file: File, write: bool) -> io::Result<Self> {
+        let size = AtomicU64::new(file.metadata()?.len());
+        Ok(Self { file, size, write })
+    }
+
+    fn check(&self, offset: u64, len: u64) -> io::Result<()> {
+        match offset
+            .checked_add(len)
+            .is_some_and(|end| end <= self.size())
+        {
+            true if self.write => Ok(()),
+            true => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
+            false => Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+}
+
+impl Backend for Guest {
+    fn size(&self) -> u64 {
+        self.size.load(Ordering::Relaxed)
+    }
+
+    fn read_only(&self) -> bool {
+        !self.write
+    }
+
+    fn read(&self, to: Buffers, offset: u64) -> io::Result<()> {
+        let mut bytes = vec![0; total(to)];
+        // Zeros behind the end.
+        let inside = self.size().saturating_sub(offset).min(bytes.len() as u64);
+        self.file
+            .read_exact_at(&mut bytes[..inside as usize], offset)?;
+        // SAFETY: guest memory, see `Buffers`.
+        unsafe { scatter(&bytes, to) };
+        Ok(())
+    }
+
+    fn write(&self, from: Buffers, offset: u64) -> io::Result<()> {
+        let mut bytes = vec![0; total(from)];
+        self.check(offset, bytes.len() as u64)?;
+        // SAFETY: guest memory, see `Buffers`.
+        unsafe { gather(from, &mut bytes) };
+        self.file.write_all_at(&bytes, offset)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        match self.write {
+            true => Ok(self.file.sync_data()?),
+            false => Ok(()),
+        }
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.check(offset, len)?;
+        match self.file.punch_hole(offset, len) {
+            Err(e) if e.errno() == libc::EOPNOTSUPP => Ok(()),
+            done => Ok(done?),
+        }
+    }
+
+    fn write_zeroes(&self, offset: u64, len: u64, may_unmap: bool) -> io::Result<()> {
+        self.check(offset, len)?;
+        if may_unmap && self.file.punch_hole(offset, len).is_ok() {
+            return Ok(());
+        }
+        let zeros = vec![0; len.min(PIECE) as usize];
+        let (mut at, end) = (offset, offset + len);
+        while at < end {
+            let n = (end - at).min(PIECE) as usize;
+            self.write(&[buffer(&zeros[..n])], at)?;
+            at += n as u64;
+        }
+        Ok(())
+    }
+
+    fn grow(&self, size: u64) -> io::Result<()> {
+        if size > self.size() {
+            self.check(0, 0)?;
+            self.file.set_len(size)?;
+            self.size.fetch_max(size, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! Checking file systems, by each one's own fsck.
+
+use super::Tool;
+use crate::failure::{Failure, Result, SOME_FAILED};
+use std::path::Path;
+
+/// What came of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    Clean,
+    Repaired,
+    /// Errors are there, still or again.
+    Damaged,
+}
+
+impl State {
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Clean => "clean",
+            State::Repaired => "repaired",
+            State::Damaged => "damaged",
+        }
+    }
+}
+
+pub struct Outcome {
+    pub state: State,
+    pub program: &'static str,
+    /// What the program said.
+    pub said: String,
+}
+
+struct Checker {
+    tool: Tool,
+    look: &'static [&'static str],
+    repair: &'static [&'static str],
+    /// Exit codes.
+    repaired: &'static [i32],
+    damaged: &'static [i32],
+}
+
+const fn tool(program: &'static str, package: &'static str) -> Tool {
+    Tool { program, package }
+}
+
+fn checker(kind: &str) -> Option<Checker> {
+    Some(match kind {
+        "ext2" | "ext3" | "ext4" => Checker {
+            tool: tool("e2fsck", "e2fsprogs"),
+            look: &["-f", "-n"],
+            repair: &["-f", "-y"],
+            repaired: &[1, 2, 3],
+            damaged: &[4, 5, 12],
+        },
+        "xfs" => Checker {
+            tool: tool("xfs_repair", "xfsprogs"),
+            look: &["-n", "-f"],
+            repair: &["-f"],
+            repaired: &[],
+            damaged: &[1, 2],
+        },
+        "btrfs" => Checker {
+            tool: tool("btrfs", "btrfs-progs"),
+            look: &["check", "--readonly"],
+            repair: &["check", "--repair", "--force"],
+            repaired: &[],
+            damaged: &[1],
+        },
+        "f2fs" => Checker {
+            tool: tool("fsck.f2fs", "f2fs-tools"),
+            look: &["--dry-run", "-f"],
+            repair: &["-f"],
+            repaired: &[1],
+            damaged: &[4, 255],
+        },
+        "vfat" => Checker {
+            tool: tool("fsck.vfat", "dosfstools"),
+            look: &["-n"],
+            repair: &["-a", "-w"],
+            repaired: &[1],
+            damaged: &[1],
+        },
+        "exfat" => Checker {
+            tool: tool("fsck.exfat", "exfatprogs"),
+            look: &["-n"],
+            repair: &["-y"],
+            repaired: &[1],
+            damaged: &[1, 4, 5],
+        },
+        _ => return None,
+    })
+}
+
+/// The kinds that can be checked.
+pub const KINDS: &str = "ext2, ext3, ext4, xfs, btrfs, f2fs, vfat and exfat";
+
+/// Checks the one that fills the file; `repair` lets it be changed.
+pub fn check(kind: &str, file: &Path, repair: bool) -> Result<Outcome> {
+    let checker = checker(kind).ok_or_else(|| {
+        let text = format!("{kind} cannot be checked: there are tools for {KINDS}");
+        Failure::new(SOME_FAILED, text)
+    })?;
+    let args = if repair { checker.repair } else { checker.look };
+    let mut fine = vec![0];
+    fine.extend(checker.repaired);
+    fine.extend(checker.damaged);
+    let mut command = checker.tool.command()?;
+    let output = checker.tool.run(command.args(args).arg(file), &fine)?;
+    let code = output.status.code().unwrap_or(-1);
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let state = match code {
+        // It looks at what is not wrong enough for an exit code as well.
+        0 if !repair && kind == "f2fs" && said.contains("[FAIL]") => State::Damaged,
+        0 => State::Clean,
+        code if repair && checker.repaired.contains(&code) => State::Repaired,
+        _ => State::Damaged,
+    };
+    Ok(Outcome {
+        state,
+        program: checker.tool.program,
+        said,
+    })
+}

@@ -1,0 +1,358 @@
+//! tane make-image: a file system from a directory or archives.
+
+use crate::args::{parse_size, Global};
+use crate::copy::{self, Owner, Progress, ProgressMode, Report, Settings, SparseMode};
+use crate::failure::{Failure, Result, INTERRUPTED, NO_IMAGE, SOME_FAILED};
+use crate::interrupt;
+use crate::make::emit::{Emit, Times};
+use crate::make::labels::Labels;
+use crate::make::layer::Layers;
+use crate::make::plan::{Identity, Plan};
+use crate::make::tree::Tree;
+use crate::make::{host, mtree, oci, superblock, xattrs};
+use crate::output::Output;
+use crate::session::{Machine, Opened, Session, HOST};
+use crate::sys::{Sys, Time};
+use crate::tools::mkfs::{self, Fixed, Wish};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Make an image with a file system of a directory's or archive's files
+#[derive(clap::Args)]
+#[command(after_help = "\
+SOURCE is a directory (its contents become the root), a tar archive (compressed by
+gzip, xz, zstd or bzip2, or not; - is standard input) or an OCI image layout, whose
+layers are put on top of each other with what they take away (.wh. files). --layer
+adds archives on top in the same way. The files are written by real Linux, with the
+owners, modes, devices, attributes and capabilities that the source, --owner,
+--metadata, --xattrs and --selinux say; nobody needs to be root.
+
+The empty file system is made by its own mkfs (mke2fs, mkfs.xfs, mkfs.btrfs,
+mkfs.f2fs, mkfs.vfat), which has to be installed.
+
+The same input gives the same bytes, at any time and on any machine, with ext2, ext3,
+ext4 and vfat: the clock of the Linux that writes stands still at SOURCE_DATE_EPOCH
+(or --epoch, in seconds since 1970; if neither is given, at the newest modification
+in SOURCE), files with later times get that one, and UUIDs, hash seeds and
+inode generations follow from names, sizes and attributes. It takes the same version
+of tane, its kernel image and mkfs. xfs, btrfs and f2fs images hold the same files,
+but not bit for bit.
+
+Without --size the image has room for the files and a bit more. Blocks of zeroes
+become holes. IMAGE appears under its name only when it is complete, as a raw image.
+
+Examples:
+  tane make-image rootfs disk.img
+  tane make-image --owner root --label data site disk.img
+  SOURCE_DATE_EPOCH=1700000000 tane make-image rootfs.tar.zst disk.img --size 2G
+  tane make-image oci-layout disk.img --tag latest
+  tane make-image base.tar disk.img --layer app.tar --selinux file_contexts
+  tane make-image --metadata tree.mtree rootfs disk.img")]
+pub struct Args {
+    /// A directory, a tar archive or an OCI image layout
+    #[arg(value_name = "SOURCE")]
+    pub source: PathBuf,
+    /// The image to be made
+    #[arg(value_name = "IMAGE")]
+    pub image: PathBuf,
+    /// A tar archive of a further layer, with whiteouts; can be repeated
+    #[arg(long, value_name = "TAR")]
+    pub layer: Vec<PathBuf>,
+    /// Which image of an OCI layout
+    #[arg(long, value_name = "NAME")]
+    pub tag: Option<String>,
+    /// The image's size, for example 2G
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub size: Option<u64>,
+    /// The file system's name
+    #[arg(long, value_name = "NAME")]
+    pub label: Option<String>,
+    /// The file system's UUID, in place of one that follows from the content
+    #[arg(long, value_name = "UUID")]
+    pub uuid: Option<String>,
+    /// Whose the files are: keep, root or UID:GID
+    #[arg(long, default_value = "keep")]
+    pub owner: Owner,
+    /// An mtree(5) file with owners, modes and devices; comes after --owner
+    #[arg(long, value_name = "FILE")]
+    pub metadata: Vec<PathBuf>,
+    /// Extended attributes as getfattr --dump writes them (capabilities, for one)
+    #[arg(long, value_name = "FILE")]
+    pub xattrs: Vec<PathBuf>,
+    /// SELinux labels by path: file_contexts(5); can be repeated
+    #[arg(long, value_name = "FILE")]
+    pub selinux: Vec<PathBuf>,
+    /// The time it is, in seconds since 1970, in place of SOURCE_DATE_EPOCH
+    #[arg(long, value_name = "SECONDS")]
+    pub epoch: Option<u64>,
+    /// Give all files that time, not only newer ones
+    #[arg(long)]
+    pub all_times: bool,
+    /// Replace IMAGE if it exists
+    #[arg(long)]
+    pub force: bool,
+    /// Fail (exit code 1) if anything had to be left behind
+    #[arg(long)]
+    pub strict: bool,
+    /// Show progress on standard error
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub progress: ProgressMode,
+}
+
+pub fn run(args: Args, global: &Global) -> Result<u8> {
+    interrupt::be_orderly();
+    let kind = global.fs.as_deref().unwrap_or("ext4");
+    if !["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "vfat"].contains(&kind) {
+        return Err(Failure::usage(format!(
+            "make-image: {kind} is not supported: choose ext2, ext3, ext4, xfs, btrfs, f2fs or vfat"
+        )));
+    }
+    if args.image.exists() && !args.force {
+        return Err(Failure::new(
+            SOME_FAILED,
+            format!(
+                "{}: exists already: --force replaces it",
+                args.image.display()
+            ),
+        ));
+    }
+    let mut complaints = Vec::new();
+    let tree = gather(&args, &mut complaints)?;
+    let plan = Plan::of(&tree, kind);
+    let times = Times {
+        latest: match epoch(&args)? {
+            Some(sec) => Time {
+                sec: sec as i64,
+                nsec: 0,
+            },
+            None => plan.newest,
+        },
+        all: args.all_times,
+    };
+    let size = args.size.unwrap_or(plan.size);
+    let made_with = format!("{kind} {size} {:?} {:?}", times.latest, args.label);
+    let identity = Identity::of(&tree, times, &made_with);
+    let uuid = args.uuid.clone().unwrap_or(identity.uuid);
+    let time = times.latest.sec.max(0) as u64;
+
+    let new = Unfinished::create(&args.image, size)?;
+    let wish = Wish {
+        label: args.label.as_deref(),
+        uuid: Some(&uuid),
+        fixed: Some(Fixed {
+            time,
+            hash_seed: identity.hash_seed,
+            inodes: plan.inodes,
+            size,
+        }),
+        extra: &[],
+    };
+    mkfs::make(kind, &new.path, &wish)?;
+    let progress = Progress::new(args.progress, || (plan.files, plan.bytes));
+    let report = Report::new(progress, global.verbose, global.quiet);
+    for (path, why) in complaints {
+        report.error_text(&path, why);
+    }
+    let machine = Machine::deterministic(time, identity.seed, global)?;
+    fill(
+        &new.path, machine, kind, &tree, times, &args, &report, global,
+    )?;
+    if kind.starts_with("ext") {
+        let file = File::options().read(true).write(true).open(&new.path);
+        let done = file.and_then(|file| {
+            superblock::forget_mounts(&file, 0, time)?;
+            file.sync_data()
+        });
+        done.map_err(|e| new.fail(&e))?;
+    }
+    let interrupted = interrupt::requested();
+    let bad = interrupted || report.has_errors() || args.strict && report.has_losses();
+    if !bad {
+        new.finish(&args.image)?;
+    }
+    if global.json {
+        let mut json = report.json(interrupted);
+        json["image"] = args.image.to_string_lossy().into();
+        json["fs"] = kind.into();
+        json["size"] = size.into();
+        json["uuid"] = uuid.into();
+        json["epoch"] = time.into();
+        json["made"] = (!bad).into();
+        let mut out = Output::new();
+        out.json(&json)?;
+        out.flush()?;
+    }
+    Ok(match () {
+        () if interrupted => INTERRUPTED,
+        () if bad => {
+            eprintln!("tane: {}: was not made", args.image.display());
+            SOME_FAILED
+        }
+        () => 0,
+    })
+}
+
+fn epoch(args: &Args) -> Result<Option<u64>> {
+    if args.epoch.is_some() {
+        return Ok(args.epoch);
+    }
+    let Some(text) = std::env::var_os("SOURCE_DATE_EPOCH").filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let seconds = text.to_str().and_then(|text| text.parse().ok());
+    let wrong = || Failure::usage("SOURCE_DATE_EPOCH is no number of seconds");
+    seconds.map(Some).ok_or_else(wrong)
+}
+
+/// Puts the tree together: sources, then owners, then what files say of files.
+fn gather(args: &Args, complaints: &mut Vec<(Vec<u8>, String)>) -> Result<Tree> {
+    let mut tree = Tree::new();
+    let source = &args.source;
+    let fail = |path: &Path, e: &dyn std::fmt::Display| {
+        Failure::new(SOME_FAILED, format!("{}: {e}", path.display()))
+    };
+    let mut layers = Vec::new();
+    if !source.is_dir() {
+        layers.push(source.clone());
+    } else if oci::is_layout(source) {
+        let found = oci::layers(source, args.tag.as_deref());
+        layers = found.map_err(|e| fail(source, &e))?;
+    } else {
+        let sys = Sys(&HOST);
+        let bytes = source.as_os_str().as_bytes();
+        let found = host::add(&mut tree, sys, bytes).map_err(|e| fail(source, &e))?;
+        complaints.extend(found.into_iter().map(|(path, e)| (path, e.to_string())));
+    }
+    // A single archive is a plain one, whose files may have any name.
+    let is_layered = source.is_dir() || !args.layer.is_empty();
+    layers.extend(args.layer.iter().cloned());
+    let mut into = Layers::new(&mut tree, is_layered);
+    for layer in &layers {
+        into.add(layer).map_err(|e| fail(layer, &e))?;
+    }
+    complaints.append(&mut into.complaints);
+    if args.owner != Owner::Keep {
+        for (_, id) in tree.walk() {
+            let stat = &mut tree.node_mut(id).stat;
+            (stat.uid, stat.gid) = args.owner.of(stat.uid, stat.gid);
+        }
+    }
+    for path in &args.metadata {
+        let text = std::fs::read(path).map_err(|e| fail(path, &e))?;
+        mtree::apply(&mut tree, &text).map_err(|e| fail(path, &e))?;
+    }
+    for path in &args.xattrs {
+        let text = std::fs::read(path).map_err(|e| fail(path, &e))?;
+        xattrs::apply(&mut tree, &text).map_err(|e| fail(path, &e))?;
+    }
+    let mut labels = Labels::default();
+    for path in &args.selinux {
+        let text = std::fs::read_to_string(path).map_err(|e| fail(path, &e))?;
+        labels.read(&text).map_err(|e| fail(path, &e))?;
+    }
+    if !args.selinux.is_empty() {
+        labels.apply(&mut tree);
+    }
+    Ok(tree)
+}
+
+/// What keeps ext4 from doing the same thing differently: blocks are chosen when
+/// they are written to and not when memory runs short, and what goes through the
+/// journal would stay there to be seen.
+fn mount_options(kind: &str) -> &'static str {
+    match kind {
+        "ext3" | "ext4" => "noload,nodelalloc,dioread_lock,noinit_itable",
+        "ext2" => "nodelalloc,noinit_itable",
+        _ => "",
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+fn fill(
+    image: &Path,
+    mut machine: Machine,
+    kind: &str,
+    tree: &Tree,
+    times: Times,
+    args: &Args,
+    report: &Report,
+    global: &Global,
+) -> Result<()> {
+    let device = machine.add_new(image, global)?.device().to_owned();
+    let mut options = tane::MountOptions::new();
+    options.fstype(if kind.starts_with("ext") {
+        "ext4"
+    } else {
+        kind
+    });
+    options.options(mount_options(kind));
+    options.options(global.options.as_deref().unwrap_or_default());
+    let opened = Opened::new(machine, &device, &options);
+    let opened = opened.map_err(|e| {
+        Failure::new(
+            NO_IMAGE,
+            format!("the new file system cannot be mounted: {e}"),
+        )
+    })?;
+    let session = Session::Image(opened.into());
+    let root = session.root()?;
+    let shown = Vec::new();
+    let failed = |e| Failure::file(b"/", e);
+    let dir = root.open_dir(b"/").map_err(failed)?;
+    let settings = Settings {
+        owner: Owner::Keep,
+        // Where there are holes is decided by the content.
+        sparse: SparseMode::Always,
+        no_clobber: false,
+        duplicates: false,
+        empty: true,
+    };
+    let to = copy::Destination {
+        dir,
+        shown,
+        avoid: None,
+    };
+    let source = args.source.as_os_str().as_bytes();
+    copy::receive(
+        |out| Emit::new(tree, out, report, times, Sys(&HOST), source).all(),
+        to,
+        settings,
+        report,
+    );
+    drop(root);
+    session.close()
+}
+
+/// An image that goes away if it is not finished.
+struct Unfinished {
+    path: PathBuf,
+}
+
+impl Unfinished {
+    fn create(image: &Path, size: u64) -> Result<Unfinished> {
+        let mut name = image.file_name().unwrap_or(OsStr::new("image")).to_owned();
+        name.push(format!(".tane-{}.part", std::process::id()));
+        let new = Unfinished {
+            path: image.with_file_name(name),
+        };
+        let file = File::options().write(true).create_new(true).open(&new.path);
+        let done = file.and_then(|file| file.set_len(size));
+        done.map_err(|e| new.fail(&e)).map(|()| new)
+    }
+
+    fn fail(&self, e: &std::io::Error) -> Failure {
+        Failure::new(SOME_FAILED, format!("{}: {e}", self.path.display()))
+    }
+
+    fn finish(self, image: &Path) -> Result<()> {
+        std::fs::rename(&self.path, image).map_err(|e| self.fail(&e))
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}

@@ -1,0 +1,140 @@
+//! tane mkfs: an empty file system.
+
+use crate::address::ImagePath;
+use crate::args::{parse_size, Global};
+use crate::failure::{Failure, Result, SOME_FAILED};
+use crate::interrupt;
+use crate::output::Output;
+use crate::session::{declare, image_path, Access, Needs, Target};
+use crate::tools::mkfs::{self, Wish};
+use serde_json::json;
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::Path;
+
+/// Make an empty file system in an image, a partition or a volume
+#[derive(clap::Args)]
+#[command(after_help = "\
+The distribution's own programs do the work (mke2fs, mkfs.xfs, mkfs.btrfs, mkfs.f2fs,
+mkfs.vfat, mkfs.exfat, mkntfs), so they have to be installed; no root is needed. On
+a partition, in a container (qcow2 and others) or in a LUKS or LVM volume they work on
+a sparse temporary file (in TMPDIR, else /var/tmp), which is then copied there.
+
+Words behind -- go to the program as they are. What holds something already is left
+alone without --force. tane make-image makes one with files in it.
+
+Examples:
+  tane mkfs --size 2G new.img                     an ext4 in a new raw image
+  tane mkfs --fs xfs --label data disk.qcow2@2    on partition 2
+  tane mkfs --fs ext4 disk.img -- -O ^has_journal")]
+pub struct Args {
+    /// The image; with @SELECTOR a partition or volume in it
+    #[arg(value_name = "IMAGE")]
+    pub image: OsString,
+    /// Make a new raw image of this size
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub size: Option<u64>,
+    /// The file system's name
+    #[arg(long, value_name = "NAME")]
+    pub label: Option<String>,
+    /// Its UUID (vfat: a serial number like 1234-ABCD)
+    #[arg(long, value_name = "UUID")]
+    pub uuid: Option<String>,
+    /// Make it whatever is there
+    #[arg(long)]
+    pub force: bool,
+    /// Arguments for the program
+    #[arg(last = true, value_name = "ARGS")]
+    pub extra: Vec<OsString>,
+}
+
+pub fn run(args: Args, global: &Global) -> Result<u8> {
+    interrupt::be_orderly();
+    declare(Needs::no_jail());
+    let kind = global.fs.as_deref().unwrap_or("ext4");
+    mkfs::tool(kind)?;
+    let wish = Wish {
+        label: args.label.as_deref(),
+        uuid: args.uuid.as_deref(),
+        fixed: None,
+        extra: &args.extra,
+    };
+    let path = Path::new(&args.image);
+    let size = match args.size {
+        Some(size) => create(path, size, kind, &wish)?,
+        None => replace(
+            &image_path(&args.image, global)?,
+            kind,
+            &wish,
+            &args,
+            global,
+        )?,
+    };
+    if global.json {
+        let mut out = Output::new();
+        out.json(&json!({
+            "image": args.image.to_string_lossy(),
+            "fs": kind,
+            "size": size,
+        }))?;
+        out.flush()?;
+    }
+    Ok(0)
+}
+
+/// In a file that is not there yet, and goes again if that fails.
+fn create(path: &Path, size: u64, kind: &str, wish: &Wish) -> Result<u64> {
+    let fail = |e: std::io::Error| {
+        let hint = match e.kind() {
+            std::io::ErrorKind::AlreadyExists => ": --size is for new images; resize grows others",
+            _ => "",
+        };
+        Failure::new(SOME_FAILED, format!("{}: {e}{hint}", path.display()))
+    };
+    let file = File::options().write(true).create_new(true).open(path);
+    let made = file.and_then(|file| file.set_len(size)).map_err(fail);
+    made?;
+    let done = mkfs::make(kind, path, wish);
+    if done.is_err() {
+        let _ = std::fs::remove_file(path);
+    }
+    done.map(|()| size)
+}
+
+fn replace(at: &ImagePath, kind: &str, wish: &Wish, args: &Args, global: &Global) -> Result<u64> {
+    // What is there has its own type; --fs is that of the new one.
+    let global = &Global {
+        fs: None,
+        ..global.clone()
+    };
+    let target = Target::open(at, Access::Write, true, global)?;
+    let table = target.last_start.is_some() && at.selector.is_none();
+    let found = match &target.fstype {
+        _ if table => Some("a partition table".to_owned()),
+        found => found.clone(),
+    };
+    if let Some(found) = found.filter(|_| !args.force) {
+        return Err(Failure::new(
+            SOME_FAILED,
+            format!("{}: holds {found}: --force replaces it", at.image.display()),
+        ));
+    }
+    let size = target.size;
+    if target.is_file {
+        // What a mkfs leaves alone should not show through.
+        let fail =
+            |e: std::io::Error| Failure::new(SOME_FAILED, format!("{}: {e}", at.image.display()));
+        if at.image.is_file() {
+            target.work(Access::Write, true, |path| {
+                let file = File::options().write(true).open(path).map_err(fail)?;
+                file.set_len(0)
+                    .and_then(|()| file.set_len(size))
+                    .map_err(fail)?;
+                mkfs::make(kind, path, wish)
+            })?;
+            return Ok(size);
+        }
+    }
+    target.work(Access::Write, true, |path| mkfs::make(kind, path, wish))?;
+    Ok(size)
+}

@@ -1,0 +1,52 @@
+//! tane mount: a file system of an image, as a directory of the host.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Mount a file system of an image on a directory, by FUSE
+#[derive(clap::Args)]
+#[command(after_help = "\
+Served by this process until it is unmounted: by Ctrl-C, tane umount or
+fusermount3 -u. Mounted by root, the permissions in the image hold for all users.
+Mounted by somebody else, it is theirs alone, and they are root in it.
+
+Examples:
+  tane mount disk.img /mnt
+  tane mount --background disk.img@2:/home /mnt && cp -a /mnt/. backup; tane umount /mnt
+  tane mount --rw disk.img /mnt")]
+pub struct Args {
+    /// The image, or a directory in it
+    #[arg(value_name = "IMAGE[:/PATH]")]
+    pub image: OsString,
+    /// An existing directory
+    pub dir: PathBuf,
+    /// Let the image be changed
+    #[arg(short = 'w', long)]
+    pub rw: bool,
+    /// Return as soon as it is mounted, and serve it in the background
+    #[arg(short, long)]
+    pub background: bool,
+    /// Let other users in, with the permissions in the image (root: always)
+    #[arg(long)]
+    pub allow_other: bool,
+    /// Threads that serve
+    #[arg(long, hide = true, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Where to say that it is mounted
+    #[arg(long, hide = true, value_name = "FD")]
+    pub ready: Option<i32>,
+}
+
+#[cfg(not(feature = "fuse"))]
+pub fn run(_: Args, _: &crate::args::Global) -> crate::failure::Result<u8> {
+    Err(crate::failure::Failure::usage(
+        "this tane was built without FUSE: build it with --features fuse",
+    ))
+}
+
+#[cfg(feature = "fuse")]
+pub use with_fuse::run;
+
+#[cfg(feature = "fuse")]
+#[path = "mount_fuse.rs"]
+mod with_fuse;

@@ -1,0 +1,273 @@
+//! tane resize: a larger or smaller file system, with its partition and image.
+
+use crate::address::ImagePath;
+use crate::args::{parse_size, Global};
+use crate::failure::{Failure, Result, SOME_FAILED};
+use crate::interrupt;
+use crate::output::Output;
+use crate::session::{declare, image_path, is_raw, Access, Needs, Target};
+use crate::tools::{check, partition, Tool};
+use serde_json::json;
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::Path;
+use tane::VolumeKind;
+
+/// Make a file system larger or smaller, and with it its partition and the image
+#[derive(clap::Args)]
+#[command(after_help = "\
+SIZE is that of the file system (with its partition, if it is on one): 20G, or +5G or
+-5G from what it is, or max: as large as the place it is in.
+
+ext2, ext3, ext4, xfs and btrfs grow, and btrfs shrinks, by Linux itself, mounted inside
+this process. The distribution's programs shrink ext2, ext3 and ext4 (e2fsck, resize2fs)
+and let f2fs grow (resize.f2fs), so they have to be installed; on a partition or in
+a container they work on a sparse temporary copy. xfs and f2fs cannot shrink.
+
+A raw image grows as needed, and shrinks with a file system that is all of it. In an
+image with a partition table the file system has to be on the last partition, which
+changes with it (by sfdisk). Other containers keep their size: qemu-img resize
+changes it, and max then fills it.
+
+Examples:
+  tane resize disk.img 20G
+  tane resize disk.img@2 +5G           partition 2, the last one, and the image
+  qemu-img resize vm.qcow2 40G && tane resize vm.qcow2 max")]
+pub struct Args {
+    /// The image; with @SELECTOR one of several file systems in it
+    #[arg(value_name = "IMAGE")]
+    pub image: OsString,
+    /// The new size: 20G, +5G, -5G or max
+    #[arg(value_name = "SIZE", allow_hyphen_values = true)]
+    pub size: String,
+}
+
+/// What partitions start and end on.
+const ALIGN: u64 = 1 << 20;
+
+enum Wanted {
+    To(u64),
+    Max,
+}
+
+pub fn run(args: Args, global: &Global) -> Result<u8> {
+    interrupt::be_orderly();
+    // Several kernels, one after another, and programs in between.
+    declare(Needs::no_jail());
+    let at = image_path(&args.image, global)?;
+    let target = Target::open(&at, Access::Read, false, global)?;
+    let kind = target.fstype.clone().ok_or_else(|| {
+        let text = "no file system that is known; --fs says its type";
+        Failure::image(format!("{}: {text}", at.image.display()))
+    })?;
+    let old = target.size;
+    let size = match wanted(&args.size, old)? {
+        Wanted::To(size) => size / 4096 * 4096,
+        Wanted::Max => room(&target, &at, global)?,
+    };
+    if size >= old {
+        grow(target, &at, &kind, size, global)?;
+    } else {
+        shrink(target, &at, &kind, size, global)?;
+    }
+    let after = Target::open(&at, Access::Read, false, global)?;
+    let mount = after.mount(global).map_err(|e| unmountable(&at, &e))?;
+    let capacity = mount.statfs().map(|fs| fs.total).unwrap_or(0);
+    let mut out = Output::new();
+    if global.json {
+        out.json(&json!({
+            "image": args.image.to_string_lossy(),
+            "fs": kind,
+            "old_size": old,
+            "size": size,
+            "capacity": capacity,
+        }))?;
+    } else if global.verbose {
+        let image = args.image.to_string_lossy();
+        out.line(&format!("{image}: {kind}, from {old} to {size} bytes"))?;
+    }
+    out.flush()?;
+    Ok(0)
+}
+
+fn wanted(text: &str, old: u64) -> Result<Wanted> {
+    let bad = |e: String| Failure::usage(format!("resize: {text}: {e}"));
+    if text == "max" {
+        return Ok(Wanted::Max);
+    }
+    let size = |digits: &str| parse_size(digits).map_err(bad);
+    let size = match (text.strip_prefix('+'), text.strip_prefix('-')) {
+        (Some(more), _) => old.saturating_add(size(more)?),
+        (_, Some(less)) => old.saturating_sub(size(less)?),
+        _ => size(text)?,
+    };
+    match size {
+        0 => Err(bad("nothing would be left".into())),
+        size => Ok(Wanted::To(size)),
+    }
+}
+
+fn fail(at: &ImagePath, text: &str) -> Failure {
+    Failure::new(SOME_FAILED, format!("{}: {text}", at.image.display()))
+}
+
+fn unmountable(at: &ImagePath, e: &tane::Error) -> Failure {
+    Failure::image(format!("{}: cannot be mounted: {e}", at.image.display()))
+}
+
+/// As large as it may be where it is.
+fn room(target: &Target, at: &ImagePath, global: &Global) -> Result<u64> {
+    match target.kind {
+        VolumeKind::Partition(_) if is_last(target) && is_raw(at, global) => {
+            let len = at.image.metadata().map_err(|e| fail(at, &e.to_string()))?;
+            let end = len.len().saturating_sub(ALIGN) / ALIGN * ALIGN;
+            Ok(end.saturating_sub(target.start).max(target.size))
+        }
+        _ => Ok(target.size),
+    }
+}
+
+fn is_last(target: &Target) -> bool {
+    target.last_start == Some(target.start)
+}
+
+fn grow(target: Target, at: &ImagePath, kind: &str, size: u64, global: &Global) -> Result<()> {
+    if !["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"].contains(&kind) {
+        return Err(fail(at, &format!("{kind} cannot be resized")));
+    }
+    if size > target.size {
+        let raw = is_raw(at, global) && at.image.is_file();
+        match target.kind {
+            _ if !raw => {
+                let text = "only raw images grow: use qemu-img resize, then max";
+                return Err(fail(at, text));
+            }
+            VolumeKind::Disk => lengthen(&at.image, size).map_err(|e| fail(at, &e))?,
+            VolumeKind::Partition(n) if is_last(&target) => {
+                lengthen(&at.image, target.start + size + ALIGN).map_err(|e| fail(at, &e))?;
+                partition::resize(&at.image, n, size)?;
+            }
+            _ => {
+                return Err(fail(
+                    at,
+                    "is not on the last partition, nor the whole image",
+                ))
+            }
+        }
+    }
+    drop(target);
+    let target = Target::open(at, Access::Write, false, global)?;
+    if kind == "f2fs" {
+        let tool = Tool {
+            program: "resize.f2fs",
+            package: "f2fs-tools",
+        };
+        return target.work(Access::Write, false, |path| {
+            let mut command = tool.command()?;
+            tool.run(command.arg(path), &[0]).map(drop)
+        });
+    }
+    by_kernel(&target, at, kind, size, global)
+}
+
+fn shrink(target: Target, at: &ImagePath, kind: &str, size: u64, global: &Global) -> Result<()> {
+    let (volume, raw) = (target.kind.clone(), target.is_file);
+    drop(target);
+    let target = Target::open(at, Access::Write, false, global)?;
+    match kind {
+        "btrfs" => {
+            by_kernel(&target, at, kind, size, global)?;
+            drop(target);
+        }
+        "ext2" | "ext3" | "ext4" => target.work(Access::Write, false, |path| {
+            // resize2fs refuses what was not just checked.
+            let checked = check::check(kind, path, true)?;
+            if checked.state == check::State::Damaged {
+                return Err(fail(at, "is damaged: tane fsck --repair first"));
+            }
+            let tool = Tool {
+                program: "resize2fs",
+                package: "e2fsprogs",
+            };
+            let mut command = tool.command()?;
+            let size = format!("{}K", size / 1024);
+            tool.run(command.arg(path).arg(size), &[0]).map(drop)
+        })?,
+        "xfs" | "f2fs" => return Err(fail(at, &format!("{kind} cannot shrink"))),
+        other => return Err(fail(at, &format!("{other} cannot be resized"))),
+    }
+    match volume {
+        VolumeKind::Disk if raw && at.image.is_file() => {
+            let file = File::options().write(true).open(&at.image);
+            let done = file.and_then(|file| file.set_len(size));
+            done.map_err(|e| fail(at, &e.to_string()))
+        }
+        VolumeKind::Partition(n) if is_raw(at, global) => partition::resize(&at.image, n, size),
+        _ => Ok(()),
+    }
+}
+
+fn lengthen(image: &Path, size: u64) -> std::result::Result<(), String> {
+    let file = File::options().write(true).open(image);
+    let done = file.and_then(|file| match file.metadata()?.len() < size {
+        true => file.set_len(size),
+        false => Ok(()),
+    });
+    done.map_err(|e| e.to_string())
+}
+
+/// Mounted, by the file system's own system call.
+fn by_kernel(
+    target: &Target,
+    at: &ImagePath,
+    kind: &str,
+    size: u64,
+    global: &Global,
+) -> Result<()> {
+    let mount = target.mount(global).map_err(|e| unmountable(at, &e))?;
+    let block = mount.statfs().map(|fs| fs.block_size);
+    let block = block.map_err(|e| fail(at, &e.to_string()))?;
+    let kernel = &target.machine().kernel;
+    let root = mount.open(".").map_err(|e| fail(at, &e.to_string()))?;
+    let fd = root.kernel_fd() as u64;
+    let ioctl = |request: u64, argument: u64| {
+        // SAFETY: the argument points to what the request reads or writes.
+        unsafe { kernel.syscall(libc::SYS_ioctl, [fd, request, argument, 0, 0, 0]) }
+    };
+    const EXT4_IOC_RESIZE_FS: u64 = 0x4008_6610;
+    const XFS_IOC_FSGEOMETRY_V1: u64 = 0x8070_5864;
+    const XFS_IOC_FSGROWFSDATA: u64 = 0x4010_586e;
+    const BTRFS_IOC_RESIZE: u64 = 0x5000_9403;
+    let done = match kind {
+        "xfs" => {
+            // struct xfs_fsop_geom_v1; the share of inodes is its eighth number.
+            let mut geometry = [0u32; 28];
+            let known = ioctl(XFS_IOC_FSGEOMETRY_V1, geometry.as_mut_ptr() as u64);
+            let new = [size / u64::from(geometry[0].max(1)), geometry[7].into()];
+            let have = u64::from(geometry[8]) | u64::from(geometry[9]) << 32;
+            match known {
+                0 if new[0] <= have => 0,
+                0 => ioctl(XFS_IOC_FSGROWFSDATA, new.as_ptr() as u64),
+                e => e,
+            }
+        }
+        "btrfs" => {
+            let mut args = [0u8; 4096];
+            let text = size.to_string();
+            args[8..8 + text.len()].copy_from_slice(text.as_bytes());
+            ioctl(BTRFS_IOC_RESIZE, args.as_ptr() as u64)
+        }
+        _ => {
+            let blocks = size / block.max(1);
+            ioctl(EXT4_IOC_RESIZE_FS, (&raw const blocks) as u64)
+        }
+    };
+    drop(root);
+    if done < 0 {
+        let e = std::io::Error::from_raw_os_error(-done as i32);
+        return Err(fail(at, &format!("Linux does not resize it: {e}")));
+    }
+    let unmounted = mount.unmount();
+    unmounted.map_err(|e| fail(at, &format!("not everything was written: {e}")))?;
+    target.flush()
+}

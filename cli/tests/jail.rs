@@ -1,0 +1,391 @@
+//! Promises about what code that a hostile image got to run in the command could
+//! do to the host: what the thread that serves the image is made to do here.
+
+mod common;
+mod prisoner;
+
+use common::*;
+use prisoner::Outcome::{Killed, Returned};
+use prisoner::*;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+const SIZE: usize = 2 << 20;
+
+/// A process that goes away with its test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// With so many names that the list of them fills a pipe.
+const MANY: u32 = 2000;
+
+fn image(s: &Scratch, names: u32) {
+    s.write("tree/big", &vec![7; SIZE]);
+    for i in 0..names {
+        s.write(&format!("tree/d/a-rather-long-name-{i:060}"), b"");
+    }
+    s.ext4("disk.img", Some(&s.join("tree")), 64);
+}
+
+/// `tane cat`, in the middle of it.
+fn reading(s: &Scratch, options: &[&str]) -> Running {
+    let mut command = s.tane();
+    command.args(options).args(["cat", "disk.img:/big"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::inherit());
+    Running(command.spawn().expect("tane"))
+}
+
+/// `tane cp`, in the middle of telling what it copied.
+fn copying(s: &Scratch, words: &[&str]) -> Running {
+    let mut command = s.tane();
+    command.args(["cp", "-v"]).args(words);
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    Running(command.spawn().expect("tane"))
+}
+
+fn path(path: &Path) -> CString {
+    CString::new(path.as_os_str().as_bytes()).expect("no NUL")
+}
+
+#[track_caller]
+fn refused(outcome: &Outcome) {
+    assert!(matches!(outcome, Returned(-4095..=-1)), "{outcome:?}");
+}
+
+#[track_caller]
+fn done(outcome: &Outcome) {
+    assert!(matches!(outcome, Returned(0..)), "{outcome:?}");
+}
+
+const DENIED: Outcome = Returned(-(libc::EACCES as i64));
+const NOT_PERMITTED: Outcome = Returned(-(libc::EPERM as i64));
+const STDOUT: u64 = 1;
+const STDERR: u64 = 2;
+const HERE: u64 = libc::AT_FDCWD as u64;
+
+/// Whether the host can keep a copy in its destination; else the test is skipped.
+#[track_caller]
+fn has_landlock() -> bool {
+    const VERSION: u32 = 1;
+    let none = std::ptr::null::<u8>();
+    // SAFETY: without a structure it only tells its version.
+    let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0, VERSION) };
+    if version < 2 {
+        tane_test_support::skip("the host has no Landlock of Linux 5.19 or newer");
+    }
+    version >= 2
+}
+
+#[test]
+fn whoever_reads_an_image_can_open_no_file() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, 0);
+    let command = reading(&s, &[]);
+    let mut first = Prisoner::writing_to(&command.0, STDOUT);
+    let mut others = threads(command.0.id());
+    others.retain(|tid| *tid != first.tid());
+    assert!(others.len() > 1, "Linux has threads of its own");
+    for tid in others {
+        let mut other = first.beside(tid);
+        assert_eq!(other.open(c"/etc/passwd", libc::O_RDONLY), DENIED);
+    }
+    let image = path(&s.join("disk.img"));
+    for flags in [libc::O_RDONLY, libc::O_RDWR, libc::O_PATH] {
+        assert_eq!(first.open(&image, flags), DENIED);
+        assert_eq!(first.open(c"/proc/self/mem", flags), DENIED);
+    }
+    let new = path(&s.join("new"));
+    assert_eq!(first.open(&new, libc::O_CREAT | libc::O_WRONLY), DENIED);
+    let at = first.text(&new);
+    // Of zeroes: for reading.
+    let how = at + 2048;
+    refused(&first.call(libc::SYS_openat2, &[HERE, at, how, 24]));
+    refused(&first.call(libc::SYS_creat, &[at, 0o600]));
+    refused(&first.call(libc::SYS_mkdir, &[at, 0o700]));
+    refused(&first.call(libc::SYS_mkdirat, &[HERE, at, 0o700]));
+    refused(&first.call(libc::SYS_symlinkat, &[at, HERE, at]));
+    let at = first.text(&image);
+    refused(&first.call(libc::SYS_unlink, &[at]));
+    refused(&first.call(libc::SYS_unlinkat, &[HERE, at, 0]));
+    refused(&first.call(libc::SYS_chmod, &[at, 0o777]));
+    refused(&first.call(libc::SYS_fchmodat, &[HERE, at, 0o777]));
+    refused(&first.call(libc::SYS_truncate, &[at, 0]));
+    refused(&first.call(libc::SYS_utimensat, &[HERE, at, 0, 0]));
+    assert!(s.join("disk.img").exists() && !s.join("new").exists());
+}
+
+#[test]
+fn whoever_reads_an_image_can_map_no_code() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, 0);
+    let command = reading(&s, &[]);
+    let mut thread = Prisoner::writing_to(&command.0, STDOUT);
+    let memory = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+    let code = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+    let none = -1i64 as u64;
+    let mapped = thread.call(libc::SYS_mmap, &[0, 4096, 3, memory, none, 0]);
+    let Returned(at @ 1..) = mapped else {
+        panic!("memory: {mapped:?}");
+    };
+    let code_of = thread.call(libc::SYS_mmap, &[0, 4096, code, memory, none, 0]);
+    assert_eq!(code_of, NOT_PERMITTED);
+    let protect = thread.call(libc::SYS_mprotect, &[at as u64, 4096, code]);
+    assert_eq!(protect, NOT_PERMITTED);
+    refused(&thread.call(libc::SYS_pkey_mprotect, &[at as u64, 4096, code, 0]));
+    let name = thread.text(c"x");
+    refused(&thread.call(libc::SYS_memfd_create, &[name, 0]));
+}
+
+#[test]
+fn an_attack_on_the_host_ends_the_command() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, 0);
+    let shell = c"/bin/sh";
+    let inet = [libc::AF_INET as u64, libc::SOCK_STREAM as u64, 0];
+    let unix = [libc::AF_UNIX as u64, libc::SOCK_STREAM as u64, 0];
+    let parent = std::process::id().into();
+    let attacks: &[(&str, i64, &[u64])] = &[
+        ("execve", libc::SYS_execve, &[u64::MAX, 0, 0]),
+        ("execveat", libc::SYS_execveat, &[HERE, u64::MAX, 0, 0, 0]),
+        ("fork", libc::SYS_fork, &[]),
+        ("vfork", libc::SYS_vfork, &[]),
+        ("clone", libc::SYS_clone, &[libc::SIGCHLD as u64, 0]),
+        ("socket", libc::SYS_socket, &inet),
+        ("socket", libc::SYS_socket, &unix),
+        ("connect", libc::SYS_connect, &[0, 0, 0]),
+        ("bind", libc::SYS_bind, &[0, 0, 0]),
+        (
+            "ptrace",
+            libc::SYS_ptrace,
+            &[libc::PTRACE_ATTACH as u64, parent, 0, 0],
+        ),
+        ("kill", libc::SYS_kill, &[parent, 0]),
+        ("tgkill", libc::SYS_tgkill, &[parent, parent, 0]),
+        (
+            "process_vm_writev",
+            libc::SYS_process_vm_writev,
+            &[parent, 0, 0, 0, 0, 0],
+        ),
+        ("unshare", libc::SYS_unshare, &[libc::CLONE_NEWUSER as u64]),
+        ("mount", libc::SYS_mount, &[0, 0, 0, 0, 0]),
+        ("bpf", libc::SYS_bpf, &[0, 0, 0]),
+        ("io_uring_setup", libc::SYS_io_uring_setup, &[1, 0]),
+        ("x32", 0x4000_0000 + 39, &[]),
+    ];
+    for (name, number, arguments) in attacks {
+        let mut command = reading(&s, &[]);
+        let mut thread = Prisoner::writing_to(&command.0, STDOUT);
+        let path = thread.text(shell);
+        let arguments = arguments
+            .iter()
+            .map(|a| if *a == u64::MAX { path } else { *a });
+        let arguments: Vec<_> = arguments.collect();
+        assert_eq!(
+            thread.call(*number, &arguments),
+            Killed(libc::SIGSYS),
+            "{name}"
+        );
+        drop(thread);
+        // It was waited for already, by whoever traced it.
+        let _ = command.0.try_wait();
+    }
+    // Without the flags in a register it is not even looked at.
+    let command = reading(&s, &[]);
+    let mut thread = Prisoner::writing_to(&command.0, STDOUT);
+    refused(&thread.call(libc::SYS_clone3, &[0, 0]));
+}
+
+#[test]
+fn without_the_jail_all_of_that_is_allowed() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, 0);
+    let command = reading(&s, &["--no-jail"]);
+    let mut thread = Prisoner::writing_to(&command.0, STDOUT);
+    done(&thread.open(c"/etc/passwd", libc::O_RDONLY));
+    let unix = [libc::AF_UNIX as u64, libc::SOCK_STREAM as u64, 0];
+    done(&thread.call(libc::SYS_socket, &unix));
+    let memory = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+    let code = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+    done(&thread.call(libc::SYS_mmap, &[0, 4096, code, memory, -1i64 as u64, 0]));
+}
+
+#[test]
+fn a_copy_out_reaches_its_destination_and_nothing_else() {
+    if !has_kernel() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, MANY);
+    s.write("out/there", b"there before");
+    s.write("outside/precious", b"precious");
+    let command = copying(&s, &["disk.img:/.", "out"]);
+    let mut thread = Prisoner::writing_to(&command.0, STDERR);
+    let join = |name: &str| path(&s.join(name));
+    let new = libc::O_CREAT | libc::O_WRONLY;
+    done(&thread.open(&join("out/new"), new));
+    assert_eq!(thread.open(&join("outside/new"), new), DENIED);
+    assert_eq!(thread.open(&join("out/../outside/new"), new), DENIED);
+    assert_eq!(
+        thread.open(&join("outside/precious"), libc::O_WRONLY),
+        DENIED
+    );
+    assert_eq!(
+        thread.open(&join("outside/precious"), libc::O_RDONLY),
+        DENIED
+    );
+    assert_eq!(thread.open(&join("disk.img"), libc::O_WRONLY), DENIED);
+    assert_eq!(thread.open(c"/etc/passwd", libc::O_RDONLY), DENIED);
+    // What was there before is not to be read either.
+    assert_eq!(thread.open(&join("out/there"), libc::O_RDONLY), DENIED);
+    // Neither by a link nor by a name.
+    let target = thread.text(&join("outside"));
+    let link = thread.second(&join("out/link"));
+    done(&thread.call(libc::SYS_symlinkat, &[target, HERE, link]));
+    assert_eq!(thread.open(&join("out/link/new"), new), DENIED);
+    for (from, to) in [("out/there", "outside/x"), ("outside/precious", "out/x")] {
+        let from = thread.text(&join(from));
+        let to = thread.second(&join(to));
+        refused(&thread.call(libc::SYS_renameat2, &[HERE, from, HERE, to, 0]));
+        refused(&thread.call(libc::SYS_linkat, &[HERE, from, HERE, to, 0]));
+    }
+    let at = thread.text(&join("outside/precious"));
+    refused(&thread.call(libc::SYS_unlinkat, &[HERE, at, 0]));
+    let at = thread.text(&join("outside/dir"));
+    refused(&thread.call(libc::SYS_mkdirat, &[HERE, at, 0o700]));
+    refused(&thread.call(libc::SYS_mknodat, &[HERE, at, 0o10_600, 0]));
+    let tid = thread.tid();
+    for other in threads(command.0.id()) {
+        if other != tid {
+            let mut other = thread.beside(other);
+            assert_eq!(other.open(&join("outside/new"), new), DENIED);
+        }
+    }
+    assert_eq!(s.read("outside/precious"), b"precious");
+    let names = std::fs::read_dir(s.join("outside")).expect("a listing");
+    assert_eq!(names.count(), 1);
+}
+
+#[test]
+fn a_copy_in_reads_its_source_and_nothing_else() {
+    if !has_kernel() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, MANY);
+    s.write("secret", b"secret");
+    s.ext4("to.img", None, 64);
+    let command = copying(&s, &["tree", "to.img:/"]);
+    let mut thread = Prisoner::writing_to(&command.0, STDERR);
+    let join = |name: &str| path(&s.join(name));
+    done(&thread.open(&join("tree/big"), libc::O_RDONLY));
+    assert_eq!(thread.open(&join("tree/big"), libc::O_WRONLY), DENIED);
+    assert_eq!(thread.open(&join("secret"), libc::O_RDONLY), DENIED);
+    assert_eq!(
+        thread.open(&join("tree/new"), libc::O_CREAT | libc::O_RDWR),
+        DENIED
+    );
+    let at = thread.text(&join("tree/big"));
+    refused(&thread.call(libc::SYS_unlinkat, &[HERE, at, 0]));
+    assert_eq!(
+        thread.call(libc::SYS_socket, &[1, 1, 0]),
+        Killed(libc::SIGSYS)
+    );
+}
+
+#[test]
+fn every_thread_is_jailed() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, 0);
+    let command = reading(&s, &[]);
+    let pid = command.0.id();
+    let _first = Prisoner::writing_to(&command.0, STDOUT);
+    for tid in threads(pid) {
+        let path = format!("/proc/{pid}/task/{tid}/status");
+        let status = std::fs::read_to_string(path).expect("a status");
+        assert!(status.contains("\nNoNewPrivs:\t1\n"), "{status}");
+        assert!(status.contains("\nSeccomp:\t2\n"), "{status}");
+    }
+}
+
+#[test]
+fn memory_has_a_limit() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, 0);
+    let memory = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as u64;
+    let ask = |options: &[&str], size: u64| {
+        let command = reading(&s, options);
+        let mut thread = Prisoner::writing_to(&command.0, STDOUT);
+        thread.call(libc::SYS_mmap, &[0, size, 3, memory, -1i64 as u64, 0])
+    };
+    let too_much = Returned(-(libc::ENOMEM as i64));
+    assert_eq!(ask(&[], 4 << 30), too_much);
+    done(&ask(&[], 1 << 30));
+    assert_eq!(ask(&["--memory-limit=1G"], 1 << 30), too_much);
+    done(&ask(&["--memory-limit=none"], 4 << 30));
+    // Nor by more RAM for the kernel: the memory file keeps its size.
+    let command = reading(&s, &[]);
+    let mut thread = Prisoner::writing_to(&command.0, STDOUT);
+    let fds = std::fs::read_dir(format!("/proc/{}/fd", command.0.id())).expect("its files");
+    let ram = fds.flatten().find(|fd| {
+        let name = std::fs::read_link(fd.path()).unwrap_or_default();
+        name.as_os_str().as_bytes().starts_with(b"/memfd:tane-ram")
+    });
+    let ram = ram.expect("the RAM").file_name();
+    let ram: u64 = ram.to_str().and_then(|n| n.parse().ok()).expect("a number");
+    assert_eq!(
+        thread.call(libc::SYS_ftruncate, &[ram, 64 << 30]),
+        NOT_PERMITTED
+    );
+}
+
+#[test]
+fn time_has_a_limit_that_cannot_be_lifted() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, 0);
+    let mut command = reading(&s, &["--time-limit=1"]);
+    let status = command.0.wait().expect("it ends");
+    assert_eq!(status.code(), Some(124));
+    // Whoever stops the thread that says so is killed a little later.
+    let command = reading(&s, &["--time-limit=5"]);
+    let mut thread = Prisoner::writing_to(&command.0, STDOUT);
+    let kept = (0..4).filter(|id| thread.call(libc::SYS_timer_delete, &[*id]) == NOT_PERMITTED);
+    assert_eq!(kept.count(), 1);
+    refused(&thread.call(libc::SYS_setitimer, &[0, 0, 0]));
+    // While all threads are stopped nobody takes the alarm.
+    let mut others = threads(command.0.id());
+    others.retain(|tid| *tid != thread.tid());
+    let others: Vec<_> = others.into_iter().map(|tid| thread.beside(tid)).collect();
+    for other in others {
+        assert_eq!(other.ends_by(), libc::SIGKILL);
+    }
+    assert_eq!(thread.ends_by(), libc::SIGKILL);
+}

@@ -1,0 +1,430 @@
+//! Promises of `tane make-image`. Readers are e2fsprogs and mtools; archives are
+//! made by GNU tar and Python.
+
+mod common;
+
+use common::*;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const EPOCH: &str = "1700000000";
+
+/// A tree with something of most kinds, its entries made in this order or the
+/// other way round.
+fn tree(scratch: &Scratch, name: &str, backwards: bool) -> PathBuf {
+    let mut entries: Vec<u32> = (0..300).collect();
+    if backwards {
+        entries.reverse();
+    }
+    for n in entries {
+        let data = vec![n as u8; 37 * n as usize];
+        scratch.write(&format!("{name}/dir{}/file{n}", n % 7), &data);
+    }
+    let mut large = vec![0; 3 << 20];
+    large[1 << 20..][..100_000].fill(7);
+    scratch.write(&format!("{name}/large"), &large);
+    let dir = scratch.join(name);
+    std::os::unix::fs::symlink("dir1/file1", dir.join("symlink")).expect("a symlink");
+    std::fs::hard_link(dir.join("dir1/file1"), dir.join("dir2/hard")).expect("a link");
+    let ours = |mode| std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(dir.join("dir3"), ours(0o1777)).expect("chmod");
+    std::fs::set_permissions(dir.join("dir1/file8"), ours(0o4755)).expect("chmod");
+    // The same times as in another such tree, all before EPOCH.
+    succeed(Command::new("find").arg(&dir).args([
+        "-exec",
+        "touch",
+        "-h",
+        "-d",
+        "@1600000000",
+        "{}",
+        "+",
+    ]));
+    dir
+}
+
+/// The command as somebody without any rights.
+fn as_nobody(scratch: &Scratch) -> Command {
+    let tane = scratch.tane();
+    if !tane_test_support::is_root() {
+        return tane;
+    }
+    let open = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(scratch.path(), open).expect("chmod");
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(tane.get_program())
+        .current_dir(scratch.path());
+    command
+}
+
+/// What debugfs says to a request.
+fn debugfs(image: &Path, request: &str) -> String {
+    let output = succeed(sbin("debugfs").args(["-R", request]).arg(image));
+    text(&output.stdout)
+}
+
+fn python(scratch: &Scratch, script: &str) {
+    let mut python = Command::new("python3");
+    succeed(python.arg("-c").arg(script).current_dir(scratch.path()));
+}
+
+fn assert_equal(a: &Path, b: &Path) {
+    let same = Command::new("cmp").arg(a).arg(b).output().expect("cmp");
+    assert!(same.status.success(), "{}", text(&same.stdout));
+}
+
+/// Two images of equal trees, made as differently as can be.
+fn make_twice(fs: &str) -> Option<(Scratch, PathBuf, PathBuf)> {
+    if !has_kernel() {
+        return None;
+    }
+    let scratch = Scratch::new();
+    tree(&scratch, "one", false);
+    tree(&scratch, "two", true);
+    std::fs::create_dir(scratch.join("tmp")).expect("mkdir");
+    let args = ["make-image", "--fs", fs, "--owner=root"];
+    succeed(
+        scratch
+            .tane()
+            .args(args)
+            .args(["one", "a.img"])
+            .env("SOURCE_DATE_EPOCH", EPOCH)
+            .env("TZ", "Asia/Tokyo"),
+    );
+    // Another second on everybody's clock.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    succeed(
+        as_nobody(&scratch)
+            .args(args)
+            .args(["two", "b.img"])
+            .env("SOURCE_DATE_EPOCH", EPOCH)
+            .env("TMPDIR", scratch.join("tmp"))
+            .env("MKE2FS_CONFIG", "/nonexistent")
+            .env("TZ", "America/Lima"),
+    );
+    let (a, b) = (scratch.join("a.img"), scratch.join("b.img"));
+    Some((scratch, a, b))
+}
+
+#[test]
+fn equal_input_gives_equal_ext4_images_at_any_time_by_anybody() {
+    let Some((_scratch, a, b)) = make_twice("ext4") else {
+        return;
+    };
+    assert_equal(&a, &b);
+    assert_sound(&a);
+}
+
+#[test]
+fn equal_input_gives_equal_ext2_and_ext3_images() {
+    for fs in ["ext2", "ext3"] {
+        let Some((_scratch, a, b)) = make_twice(fs) else {
+            return;
+        };
+        assert_equal(&a, &b);
+        assert_sound(&a);
+    }
+}
+
+#[test]
+fn equal_input_gives_equal_vfat_images() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    for (dir, image) in [("one", "a.img"), ("two", "b.img")] {
+        for n in 0..50 {
+            scratch.write(&format!("{dir}/d{}/A long name {n}.txt", n % 3), b"x");
+        }
+        let args = ["make-image", "--fs=vfat", "--owner=root", "--all-times"];
+        let epoch = ["--epoch", EPOCH, dir, image];
+        succeed(scratch.tane().args(args).args(epoch));
+        std::thread::sleep(std::time::Duration::from_millis(2100));
+    }
+    assert_equal(&scratch.join("a.img"), &scratch.join("b.img"));
+    succeed(sbin("fsck.vfat").arg("-n").arg(scratch.join("a.img")));
+}
+
+#[test]
+fn other_content_gives_another_uuid_and_another_image() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let mut uuids = Vec::new();
+    for name in ["a", "b"] {
+        scratch.write(&format!("{name}/{name}"), b"x");
+        let image = format!("{name}.img");
+        let args = ["make-image", "--json", "--epoch", EPOCH, name, &image];
+        let json = succeed(scratch.tane().args(args)).stdout;
+        let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+        uuids.push(json["uuid"].as_str().expect("a UUID").to_owned());
+    }
+    assert_ne!(uuids[0], uuids[1]);
+    let told = text(&succeed(sbin("dumpe2fs").arg("-h").arg(scratch.join("a.img"))).stdout);
+    assert!(told.contains(&uuids[0]), "{told}");
+}
+
+#[test]
+fn an_image_is_sound_and_holds_what_the_directory_holds() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let sample = scratch.sample("sample", 200);
+    let image = scratch.join("a.img");
+    succeed(
+        scratch
+            .tane()
+            .args(["make-image", "--strict", "sample", "a.img"]),
+    );
+    assert_sound(&image);
+    std::fs::create_dir(scratch.join("out")).expect("mkdir");
+    succeed(scratch.tane().args(["cp", "-q", "a.img:/.", "out"]));
+    std::fs::remove_dir(scratch.join("out/lost+found")).expect("the one of mke2fs");
+    let time = sample
+        .metadata()
+        .and_then(|m| m.modified())
+        .expect("a time");
+    let out = std::fs::File::open(scratch.join("out")).expect("a directory");
+    out.set_modified(time).expect("utimensat");
+    let without = if tane_test_support::is_root() {
+        "holes"
+    } else {
+        "holes,owner"
+    };
+    let copied = manifest(&scratch.join("out"), without);
+    assert_same(&manifest(&sample, without), &copied);
+}
+
+#[test]
+fn times_after_the_epoch_become_it_and_others_stay() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let old = scratch.write("tree/old", b"x");
+    scratch.write("tree/new", b"x");
+    succeed(Command::new("touch").args(["-d", "@1000000000"]).arg(&old));
+    let args = ["make-image", "tree", "a.img"];
+    succeed(scratch.tane().args(args).env("SOURCE_DATE_EPOCH", EPOCH));
+    let image = scratch.join("a.img");
+    let time = |path: &str, which: &str| {
+        let told = debugfs(&image, &format!("stat {path}"));
+        let line = told.lines().find(|l| l.trim().starts_with(which));
+        line.unwrap_or_else(|| panic!("{told}")).trim().to_owned()
+    };
+    // In hexadecimal.
+    assert!(time("/old", "mtime").contains("0x3b9aca00"));
+    assert!(time("/new", "mtime").contains("0x6553f100"));
+    assert!(time("/old", "ctime").contains("0x6553f100"));
+    assert!(time("/old", "crtime").contains("0x6553f100"));
+}
+
+#[test]
+fn nobody_makes_images_of_archives_with_owners_devices_and_capabilities() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    python(
+        &scratch,
+        r#"
+import tarfile, io
+with tarfile.open('a.tar', 'w', format=tarfile.PAX_FORMAT) as t:
+    def add(name, kind=tarfile.REGTYPE, data=b'', **more):
+        i = tarfile.TarInfo(name); i.type = kind; i.size = len(data); i.mode = 0o755
+        for k, v in more.items(): setattr(i, k, v)
+        t.addfile(i, io.BytesIO(data))
+    caps = '\x01\0\0\x02\0\x04\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+    add('usr/bin/ping', data=b'#!', uid=12, gid=34, pax_headers={
+        'SCHILY.xattr.security.capability': caps,
+        'SCHILY.xattr.security.selinux': 'system_u:object_r:ping_t:s0'})
+    add('dev/null', tarfile.CHRTYPE, devmajor=1, devminor=3)
+    add('link', tarfile.LNKTYPE, linkname='usr/bin/ping')
+"#,
+    );
+    succeed(
+        Command::new("zstd")
+            .args(["-q", "a.tar"])
+            .current_dir(scratch.path()),
+    );
+    for archive in ["a.tar", "a.tar.zst"] {
+        let args = ["make-image", "--strict", "--force", archive, "a.img"];
+        succeed(as_nobody(&scratch).args(args));
+        let image = scratch.join("a.img");
+        assert_sound(&image);
+        let ping = debugfs(&image, "stat /usr/bin/ping");
+        assert!(
+            ping.contains("User:    12") && ping.contains("Group:    34"),
+            "{ping}"
+        );
+        assert!(ping.contains("Links: 2"), "{ping}");
+        let hex = debugfs(&image, "ea_get -x /usr/bin/ping security.capability");
+        assert!(hex.replace(' ', "").contains("0100000200040000"), "{hex}");
+        let label = debugfs(&image, "ea_get /link security.selinux");
+        assert!(label.contains("system_u:object_r:ping_t:s0"), "{label}");
+        let null = debugfs(&image, "stat /dev/null");
+        assert!(
+            null.contains("Type: character special") && null.contains("01:03"),
+            "{null}"
+        );
+    }
+}
+
+#[test]
+fn an_archive_gives_the_same_image_as_the_directory_it_was_made_of() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let dir = tree(&scratch, "tree", false);
+    let mut tar = Command::new("tar");
+    tar.args(["--format=posix", "-cf", "tree.tar", "-C"])
+        .arg(&dir)
+        .arg(".");
+    succeed(tar.current_dir(scratch.path()));
+    for (source, image) in [("tree", "a.img"), ("tree.tar", "b.img")] {
+        let args = [
+            "make-image",
+            "--owner=root",
+            "--epoch",
+            EPOCH,
+            source,
+            image,
+        ];
+        succeed(scratch.tane().args(args));
+    }
+    assert_equal(&scratch.join("a.img"), &scratch.join("b.img"));
+}
+
+const OCI: &str = r#"
+import tarfile, io, json, hashlib, os, gzip
+os.makedirs('oci/blobs/sha256')
+def blob(data):
+    h = hashlib.sha256(data).hexdigest()
+    open('oci/blobs/sha256/' + h, 'wb').write(data)
+    return {'digest': 'sha256:' + h, 'size': len(data)}
+def layer(names, pack):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode='w') as t:
+        for name in names:
+            i = tarfile.TarInfo(name.rstrip('/'))
+            i.type = tarfile.DIRTYPE if name.endswith('/') else tarfile.REGTYPE
+            i.mode = 0o755; data = str(names).encode() if i.isreg() else b''
+            i.size = len(data); t.addfile(i, io.BytesIO(data))
+    data = out.getvalue()
+    return blob(gzip.compress(data) if pack else data)
+layers = [
+    layer(['a/', 'a/old', 'a/sub/', 'a/sub/old', 'b/', 'b/gone', 'b/stays', 'c'], True),
+    layer(['a/', 'a/new', 'a/.wh..wh..opq', 'b/.wh.gone', '.wh.c'], False),
+]
+m = blob(json.dumps({'schemaVersion': 2, 'layers': layers}).encode())
+m['annotations'] = {'org.opencontainers.image.ref.name': 'latest'}
+json.dump({'schemaVersion': 2, 'manifests': [m]}, open('oci/index.json', 'w'))
+open('oci/oci-layout', 'w').write('{"imageLayoutVersion": "1.0.0"}')
+"#;
+
+#[test]
+fn layers_of_a_container_image_take_away_what_they_white_out() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    python(&scratch, OCI);
+    succeed(
+        scratch
+            .tane()
+            .args(["make-image", "oci", "a.img", "--tag=latest"]),
+    );
+    assert_sound(&scratch.join("a.img"));
+    let found = succeed(scratch.tane().args(["find", "a.img:/"])).stdout;
+    let mut names: Vec<_> = text(&found).lines().map(String::from).collect();
+    names.retain(|name| !name.ends_with("lost+found"));
+    names.sort();
+    assert_eq!(names, ["/", "/a", "/a/new", "/b", "/b/stays"]);
+}
+
+#[test]
+fn a_layer_with_another_digest_than_listed_is_an_error() {
+    let scratch = Scratch::new();
+    python(&scratch, OCI);
+    for blob in std::fs::read_dir(scratch.join("oci/blobs/sha256")).expect("blobs") {
+        let path = blob.expect("a blob").path();
+        let mut data = std::fs::read(&path).expect("reads");
+        if !data.starts_with(b"{") {
+            data.push(0);
+            std::fs::write(&path, data).expect("writes");
+        }
+    }
+    let failed = exit(scratch.tane().args(["make-image", "oci", "a.img"]), 1);
+    assert!(text(&failed.stderr).contains("another digest"));
+    assert!(!scratch.join("a.img").exists());
+}
+
+#[test]
+fn metadata_of_an_mtree_file_labels_and_attributes_get_into_the_image() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    scratch.write("tree/etc/shadow", b"x");
+    scratch.write("tree/bin/tool", b"x");
+    let mtree = b"#mtree\n/set uid=0 gid=0\n./etc/shadow type=file uid=7 gid=42 mode=0640\n\
+        ./dev/console type=char device=native,5,1 mode=0600\n";
+    scratch.write("tree.mtree", mtree);
+    let labels = b"/.* system_u:object_r:default_t:s0\n\
+        /etc/shadow -- system_u:object_r:shadow_t:s0\n";
+    scratch.write("file_contexts", labels);
+    let dump = b"# file: bin/tool\nsecurity.capability=0sAQAAAgAgAAAAAAAAAAAAAAAAAAA=\n";
+    scratch.write("dump", dump);
+    let args = [
+        "make-image",
+        "--strict",
+        "--metadata=tree.mtree",
+        "--xattrs=dump",
+    ];
+    let more = ["--selinux=file_contexts", "tree", "a.img"];
+    succeed(as_nobody(&scratch).args(args).args(more));
+    let image = scratch.join("a.img");
+    assert_sound(&image);
+    let shadow = debugfs(&image, "stat /etc/shadow");
+    let right = ["User:     7", "Group:    42", "Mode:  0640"];
+    assert!(right.iter().all(|r| shadow.contains(r)), "{shadow}");
+    let label = debugfs(&image, "ea_get /etc/shadow security.selinux");
+    assert!(label.contains("shadow_t:s0"), "{label}");
+    let label = debugfs(&image, "ea_get /bin/tool security.selinux");
+    assert!(label.contains("default_t:s0"), "{label}");
+    let caps = debugfs(&image, "ea_get -x /bin/tool security.capability");
+    assert!(caps.replace(' ', "").contains("0100000200200000"), "{caps}");
+    assert!(debugfs(&image, "stat /dev/console").contains("05:01"));
+}
+
+#[test]
+fn an_image_that_is_too_small_is_an_error_and_leaves_nothing() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let noise: Vec<u8> = (0..20u32 << 20).map(|i| (i >> 3) as u8 | 1).collect();
+    scratch.write("tree/large", &noise);
+    let args = ["make-image", "--size=16M", "tree", "a.img"];
+    let failed = exit(scratch.tane().args(args), 1);
+    assert!(text(&failed.stderr).contains("no space left"), "{failed:?}");
+    let left = std::fs::read_dir(scratch.path())
+        .expect("a listing")
+        .count();
+    assert_eq!(left, 1);
+}
+
+#[test]
+fn an_image_that_exists_stays_without_force() {
+    let scratch = Scratch::new();
+    scratch.write("tree/x", b"x");
+    scratch.write("a.img", b"mine");
+    let failed = exit(scratch.tane().args(["make-image", "tree", "a.img"]), 1);
+    assert!(text(&failed.stderr).contains("--force"));
+    assert_eq!(scratch.read("a.img"), b"mine");
+}

@@ -1,0 +1,116 @@
+//! Images inside images, through the command.
+
+mod common;
+
+use common::*;
+use std::process::Command;
+
+/// outer.img: a file system with a qcow2 and a raw disk of an inner one, with a
+/// partition.
+fn make(s: &Scratch) {
+    s.write("tree/f", b"inner\n");
+    let fs = std::fs::read(s.ext4("fs", Some(&s.join("tree")), 16)).expect("the file system");
+    let mut disk = vec![0u8; 1 << 20];
+    disk[446 + 4] = 0x83;
+    disk[454..458].copy_from_slice(&2048u32.to_le_bytes());
+    disk[458..462].copy_from_slice(&((fs.len() / 512) as u32).to_le_bytes());
+    disk[510..512].copy_from_slice(&[0x55, 0xaa]);
+    disk.extend(fs);
+    s.write("outer/parts.img", &disk);
+    let mut qemu = Command::new("qemu-img");
+    succeed(
+        qemu.args(["convert", "-O", "qcow2", "fs", "outer/d.qcow2"])
+            .current_dir(s.path()),
+    );
+    s.write("outer/x:/y", b"no image\n");
+    s.ext4("outer.img", Some(&s.join("outer")), 96);
+}
+
+/// No jail holds several kernels that start one after the other.
+fn tane(s: &Scratch) -> std::process::Command {
+    let mut command = s.tane();
+    command.arg("--no-jail");
+    command
+}
+
+#[test]
+fn an_image_in_an_image_is_read_and_its_parts_are_chosen() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    make(&s);
+    let before = s.read("outer.img");
+    for at in [
+        "outer.img:/d.qcow2:/f",
+        "outer.img:/parts.img:/f",
+        "outer.img:/parts.img@1:/f",
+    ] {
+        assert_eq!(
+            succeed(tane(&s).args(["cat", at])).stdout,
+            b"inner\n",
+            "{at}"
+        );
+    }
+    succeed(tane(&s).args(["cp", "outer.img:/d.qcow2:/f", "f"]));
+    assert_eq!(s.read("f"), b"inner\n");
+    // What exists under its full name is that, and new names in "x:" go there.
+    let plain = succeed(tane(&s).args(["cat", "outer.img:/x:/y"]));
+    assert_eq!(plain.stdout, b"no image\n");
+    let found = text(&succeed(tane(&s).args(["inspect", "outer.img:/parts.img"])).stdout);
+    assert!(
+        found.starts_with("outer.img:/parts.img  raw, 17M, in another image"),
+        "{found}"
+    );
+    let said = text(&exit(tane(&s).args(["ls", "outer.img:/none:/f"]), 1).stderr);
+    assert!(said.contains("outer.img:/none:/f"), "{said}");
+    assert!(s.read("outer.img") == before);
+}
+
+#[test]
+fn what_is_written_goes_through_both() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    make(&s);
+    s.write("new", &[7; 3_000_000]);
+    let before = s.read("outer.img");
+    let memory = "--overlay=:memory:";
+    succeed(tane(&s).args([memory, "cp", "new", "outer.img:/d.qcow2:/new"]));
+    assert!(s.read("outer.img") == before);
+    for image in ["d.qcow2", "parts.img"] {
+        let at = format!("outer.img:/{image}:/new");
+        succeed(tane(&s).args(["cp", "new", &at]));
+        succeed(tane(&s).args(["cp", &format!("outer.img:/{image}"), "out"]));
+        let mut qemu = Command::new("qemu-img");
+        succeed(
+            qemu.args(["convert", "-O", "raw", "out", "back"])
+                .current_dir(s.path()),
+        );
+        let mut back = s.read("back");
+        if image == "parts.img" {
+            back.drain(..1 << 20);
+        }
+        let back = s.write("back", &back);
+        assert_sound(&back);
+        let debugfs = succeed(sbin("debugfs").args(["-R", "cat /new"]).arg(&back));
+        assert!(debugfs.stdout == s.read("new"), "{image}");
+        std::fs::remove_file(s.join("out")).expect("removes");
+    }
+    assert_sound(&s.join("outer.img"));
+}
+
+#[test]
+fn three_deep() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    make(&s);
+    std::fs::create_dir(s.join("outmost")).expect("mkdir");
+    std::fs::rename(s.join("outer.img"), s.join("outmost/outer.img")).expect("moves");
+    s.ext4("outmost.img", Some(&s.join("outmost")), 160);
+    let at = "outmost.img:/outer.img:/d.qcow2:/f";
+    assert_eq!(succeed(tane(&s).args(["cat", at])).stdout, b"inner\n");
+}

@@ -1,0 +1,189 @@
+//! A running command, made to do system calls of our choice: what code that a
+//! hostile image got to run in it could do. By ptrace(2), so that the command is
+//! the one that is installed, and its jail its own.
+
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::process::Child;
+use tane_test_support::eventually;
+
+/// What became of a call.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// As the host's kernel returned it: a negative errno for an error.
+    Returned(i64),
+    /// The process was ended by this signal.
+    Killed(i32),
+}
+
+/// A thread of the command, stopped. It goes on when this is dropped.
+pub struct Prisoner {
+    tid: i32,
+    /// Registers to go on with.
+    own: libc::user_regs_struct,
+    /// Where a `syscall` instruction is.
+    site: u64,
+    /// Free memory of the thread's stack.
+    room: u64,
+    alive: bool,
+}
+
+fn trace(request: libc::c_uint, tid: i32, address: u64, data: u64) -> i64 {
+    // SAFETY: the requests used here write nothing but through `data`, which
+    // callers point at live structures.
+    unsafe { libc::ptrace(request, tid, address, data) }
+}
+
+/// The number and the first argument of the system call that a thread waits in,
+/// and the instruction behind it; None if it runs.
+fn waits_in(pid: u32, tid: i32) -> Option<(i64, u64, u64)> {
+    let path = format!("/proc/{pid}/task/{tid}/syscall");
+    let text = std::fs::read_to_string(path).ok()?;
+    let words: Vec<_> = text.split_whitespace().collect();
+    let hex = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok();
+    let number = words.first()?.parse().ok()?;
+    Some((number, hex(words.get(1)?)?, hex(words.last()?)?))
+}
+
+pub fn threads(pid: u32) -> Vec<i32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("its threads");
+    let name = |t: std::fs::DirEntry| t.file_name().to_str()?.parse().ok();
+    tasks.flatten().filter_map(name).collect()
+}
+
+impl Prisoner {
+    /// The thread that writes to `fd` and has to wait: somebody must not be
+    /// reading there.
+    pub fn writing_to(child: &Child, fd: u64) -> Prisoner {
+        let pid = child.id();
+        let mut found = None;
+        eventually("a thread of the command waits for its reader", || {
+            let mut threads = threads(pid).into_iter();
+            found = threads.find_map(|tid| {
+                let (number, to, behind) = waits_in(pid, tid)?;
+                (number == libc::SYS_write && to == fd).then_some((tid, behind))
+            });
+            found.is_some()
+        });
+        let (tid, behind) = found.expect("just found");
+        Prisoner::stop(tid, behind - 2)
+    }
+
+    /// Another thread of the same process.
+    pub fn beside(&self, tid: i32) -> Prisoner {
+        Prisoner::stop(tid, self.site)
+    }
+
+    pub fn tid(&self) -> i32 {
+        self.tid
+    }
+
+    fn stop(tid: i32, site: u64) -> Prisoner {
+        assert_eq!(trace(libc::PTRACE_ATTACH, tid, 0, 0), 0, "ptrace");
+        let mut status = 0;
+        // SAFETY: a live int.
+        unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL) };
+        assert!(libc::WIFSTOPPED(status), "{status:#x}");
+        let own = registers(tid);
+        Prisoner {
+            tid,
+            own,
+            site,
+            room: (own.rsp - 16384) & !4095,
+            alive: true,
+        }
+    }
+
+    /// Puts a text where the calls find it, over the one before.
+    pub fn text(&self, text: &CStr) -> u64 {
+        self.poke(self.room, text)
+    }
+
+    /// A second text.
+    pub fn second(&self, text: &CStr) -> u64 {
+        self.poke(self.room + 4096, text)
+    }
+
+    fn poke(&self, place: u64, text: &CStr) -> u64 {
+        let mut bytes = text.to_bytes_with_nul().to_vec();
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        for (i, word) in bytes.chunks(8).enumerate() {
+            let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+            let at = place + 8 * i as u64;
+            assert_eq!(trace(libc::PTRACE_POKEDATA, self.tid, at, word), 0);
+        }
+        place
+    }
+
+    /// Waits for the end of a thread that stays stopped.
+    pub fn ends_by(mut self) -> i32 {
+        let mut status = 0;
+        // SAFETY: a live int.
+        unsafe { libc::waitpid(self.tid, &raw mut status, libc::__WALL) };
+        self.alive = false;
+        assert!(libc::WIFSIGNALED(status), "{status:#x}");
+        libc::WTERMSIG(status)
+    }
+
+    /// Has the thread do this call.
+    pub fn call(&mut self, number: i64, arguments: &[u64]) -> Outcome {
+        let argument = |i: usize| arguments.get(i).copied().unwrap_or(0);
+        let mut registers = self.own;
+        registers.rip = self.site;
+        registers.rsp = self.room - 256;
+        registers.rax = number as u64;
+        // Not a call that was interrupted, to be done again.
+        registers.orig_rax = u64::MAX;
+        registers.rdi = argument(0);
+        registers.rsi = argument(1);
+        registers.rdx = argument(2);
+        registers.r10 = argument(3);
+        registers.r8 = argument(4);
+        registers.r9 = argument(5);
+        set_registers(self.tid, &registers);
+        loop {
+            trace(libc::PTRACE_SINGLESTEP, self.tid, 0, 0);
+            let mut status = 0;
+            // SAFETY: a live int.
+            unsafe { libc::waitpid(self.tid, &raw mut status, libc::__WALL) };
+            if libc::WIFSIGNALED(status) {
+                self.alive = false;
+                return Outcome::Killed(libc::WTERMSIG(status));
+            }
+            // Signals of the command's own business come in between.
+            if libc::WIFSTOPPED(status) && libc::WSTOPSIG(status) == libc::SIGTRAP {
+                return Outcome::Returned(self::registers(self.tid).rax as i64);
+            }
+            assert!(libc::WIFSTOPPED(status), "{status:#x}");
+        }
+    }
+
+    /// openat(2) by a full path.
+    pub fn open(&mut self, path: &CStr, flags: i32) -> Outcome {
+        let path = self.text(path);
+        let here = libc::AT_FDCWD as u64;
+        self.call(libc::SYS_openat, &[here, path, flags as u64, 0o600])
+    }
+}
+
+impl Drop for Prisoner {
+    fn drop(&mut self) {
+        if self.alive {
+            set_registers(self.tid, &self.own);
+            trace(libc::PTRACE_DETACH, self.tid, 0, 0);
+        }
+    }
+}
+
+fn registers(tid: i32) -> libc::user_regs_struct {
+    let mut registers = MaybeUninit::<libc::user_regs_struct>::zeroed();
+    let at = registers.as_mut_ptr() as u64;
+    assert_eq!(trace(libc::PTRACE_GETREGS, tid, 0, at), 0);
+    // SAFETY: all of it was written.
+    unsafe { registers.assume_init() }
+}
+
+fn set_registers(tid: i32, registers: &libc::user_regs_struct) {
+    let at = std::ptr::from_ref(registers) as u64;
+    trace(libc::PTRACE_SETREGS, tid, 0, at);
+}

@@ -1,0 +1,199 @@
+//! Promises of `tane mkfs`, `tane fsck` and `tane resize`.
+
+mod common;
+
+use common::*;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+fn json(command: &mut Command) -> serde_json::Value {
+    let output = succeed(command.arg("--json"));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// The image with a file in it, which has to outlive what is done to the rest.
+fn put_marker(scratch: &Scratch, image: &str) {
+    scratch.write("marker", b"still here\n");
+    let to = format!("{image}:/");
+    succeed(scratch.tane().args(["cp", "-q", "marker", &to]));
+}
+
+fn assert_marker(scratch: &Scratch, image: &str) {
+    let from = format!("{image}:/marker");
+    let read = succeed(scratch.tane().args(["cat", &from]));
+    assert_eq!(text(&read.stdout), "still here\n");
+}
+
+fn gpt(image: &Path, mib: u64) {
+    let file = std::fs::File::create(image).expect("an image file");
+    file.set_len(mib << 20).expect("its size");
+    let mut sfdisk = sbin("sfdisk")
+        .arg("-q")
+        .arg(image)
+        .stdin(Stdio::piped())
+        .spawn();
+    let sfdisk = sfdisk.as_mut().expect("sfdisk");
+    let mut input = sfdisk.stdin.take().expect("its input");
+    input
+        .write_all(b"label: gpt\n,20M\n,40M\n")
+        .expect("writes");
+    drop(input);
+    assert!(sfdisk.wait().expect("waits").success());
+}
+
+#[test]
+fn file_systems_that_grow_are_made_found_sound_and_grown() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    for fs in ["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"] {
+        let args = ["mkfs", "--fs", fs, "--size=400M", "--label=mine", fs];
+        succeed(scratch.tane().args(args));
+        put_marker(&scratch, fs);
+        let before = json(scratch.tane().args(["resize", fs, "max"]));
+        let after = json(scratch.tane().args(["resize", fs, "+200M"]));
+        assert_eq!(after["old_size"], 400 << 20, "{fs}");
+        assert_eq!(after["size"], 600 << 20, "{fs}");
+        let capacity = |v: &serde_json::Value| v["capacity"].as_u64().expect("bytes");
+        assert!(capacity(&after) > capacity(&before) + (150 << 20), "{fs}");
+        assert_eq!(
+            json(scratch.tane().args(["fsck", fs]))["state"],
+            "clean",
+            "{fs}"
+        );
+        assert_marker(&scratch, fs);
+        std::fs::remove_file(scratch.join(fs)).expect("removes");
+    }
+}
+
+#[test]
+fn what_cannot_be_resized_says_so_and_stays() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    succeed(
+        scratch
+            .tane()
+            .args(["mkfs", "--fs=vfat", "--size=64M", "a.img"]),
+    );
+    let failed = exit(scratch.tane().args(["resize", "a.img", "100M"]), 1);
+    assert!(text(&failed.stderr).contains("cannot be resized"));
+    let len = scratch.join("a.img").metadata().expect("an image").len();
+    assert_eq!(len, 64 << 20);
+    assert_eq!(
+        json(scratch.tane().args(["fsck", "a.img"]))["state"],
+        "clean"
+    );
+}
+
+#[test]
+fn ext4_shrinks_and_the_image_with_it() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    scratch.ext4("a.img", None, 300);
+    put_marker(&scratch, "a.img");
+    succeed(scratch.tane().args(["resize", "a.img", "100M"]));
+    let image = scratch.join("a.img");
+    assert_eq!(image.metadata().expect("an image").len(), 100 << 20);
+    assert_sound(&image);
+    assert_marker(&scratch, "a.img");
+}
+
+#[test]
+fn the_last_partition_grows_and_shrinks_with_its_file_system() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let image = scratch.join("a.img");
+    gpt(&image, 100);
+    succeed(scratch.tane().args(["mkfs", "a.img@1"]));
+    succeed(scratch.tane().args(["mkfs", "a.img@2"]));
+    put_marker(&scratch, "a.img@2");
+    for size in ["200M", "30M"] {
+        succeed(scratch.tane().args(["resize", "a.img@2", size]));
+        let told = json(scratch.tane().args(["inspect", "a.img"]));
+        let volumes = told["volumes"].as_array().expect("volumes");
+        let second = volumes
+            .iter()
+            .find(|v| v["number"] == 2)
+            .expect("the second");
+        let mib: u64 = size.trim_end_matches('M').parse().expect("a number");
+        assert_eq!(second["size"], mib << 20);
+        succeed(sbin("sfdisk").args(["-q", "--verify"]).arg(&image));
+        for which in ["a.img@1", "a.img@2"] {
+            assert_eq!(json(scratch.tane().args(["fsck", which]))["state"], "clean");
+        }
+        assert_marker(&scratch, "a.img@2");
+    }
+    let failed = exit(scratch.tane().args(["resize", "a.img@1", "200M"]), 1);
+    assert!(text(&failed.stderr).contains("last partition"));
+}
+
+#[test]
+fn a_container_is_made_into_grown_and_shrunk_within() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let qemu = |args: &[&str]| {
+        let mut command = Command::new("qemu-img");
+        succeed(command.args(args).current_dir(scratch.path()));
+    };
+    qemu(&["create", "-q", "-f", "qcow2", "a.qcow2", "200M"]);
+    succeed(scratch.tane().args(["mkfs", "a.qcow2"]));
+    put_marker(&scratch, "a.qcow2");
+    qemu(&["resize", "-q", "a.qcow2", "400M"]);
+    let grown = json(scratch.tane().args(["resize", "a.qcow2", "max"]));
+    assert_eq!(grown["size"], 400 << 20);
+    succeed(scratch.tane().args(["resize", "a.qcow2", "150M"]));
+    assert_eq!(
+        json(scratch.tane().args(["fsck", "a.qcow2"]))["state"],
+        "clean"
+    );
+    assert_marker(&scratch, "a.qcow2");
+    qemu(&["check", "-q", "a.qcow2"]);
+}
+
+#[test]
+fn damage_is_found_left_alone_and_repaired_when_asked() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let image = scratch.ext4("a.img", None, 64);
+    put_marker(&scratch, "a.img");
+    // An inode that a directory names and nobody has.
+    succeed(
+        sbin("debugfs")
+            .args(["-w", "-R", "clri marker"])
+            .arg(&image),
+    );
+    let damaged = std::fs::read(&image).expect("reads");
+    let found = exit(scratch.tane().args(["fsck", "--json", "a.img"]), 1);
+    assert!(text(&found.stdout).contains("\"damaged\""));
+    assert!(std::fs::read(&image).expect("reads") == damaged);
+    let repaired = json(scratch.tane().args(["fsck", "--repair", "a.img"]));
+    assert_eq!(repaired["state"], "repaired");
+    assert_sound(&image);
+}
+
+#[test]
+fn mkfs_leaves_alone_what_holds_something() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    scratch.ext4("a.img", None, 64);
+    put_marker(&scratch, "a.img");
+    let failed = exit(scratch.tane().args(["mkfs", "a.img"]), 1);
+    assert!(text(&failed.stderr).contains("holds ext4"));
+    assert_marker(&scratch, "a.img");
+    succeed(scratch.tane().args(["mkfs", "--force", "a.img"]));
+    exit(scratch.tane().args(["cat", "a.img:/marker"]), 1);
+}

@@ -1,0 +1,3 @@
+module tane
+
+go 1.19

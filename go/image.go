@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package tane
+
+/*
+#include <stdlib.h>
+#include <tane.h>
+*/
+import "C"
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+	"syscall"
+	"unsafe"
+)
+
+// Options say how an image is opened. The zero value is the default.
+type Options struct {
+	// Write lets the image be changed. Without it no byte of it changes.
+	Write bool
+	// Format is the container: "raw", "qcow2", "vmdk", …; "": told by the content.
+	Format string
+	// Overlay is a qcow2 file that gets what is written, in the image's stead.
+	Overlay string
+	// Trust lists files and directories that the image may name as its parts,
+	// beside those in its own directory.
+	Trust []string
+	// With lists further images of the same machine.
+	With []string
+	// Secrets are passphrases and keys of LUKS volumes.
+	Secrets [][]byte
+	// Kernel is what Open boots.
+	Kernel KernelOptions
+}
+
+// Image is a disk image that a kernel has.
+type Image struct {
+	handle *C.struct_tane_image
+	kernel *Kernel
+}
+
+// OpenImage gives the kernel an image; options may be nil.
+func (k *Kernel) OpenImage(path string, options *Options) (*Image, error) {
+	if options == nil {
+		options = &Options{}
+	}
+	var memory arena
+	defer memory.free()
+	given := (*C.struct_tane_image_options)(memory.get(C.sizeof_struct_tane_image_options))
+	given.size = C.sizeof_struct_tane_image_options
+	if options.Write {
+		given.flags = C.TANE_IMAGE_WRITE
+	}
+	given.format = memory.text(options.Format)
+	given.overlay = memory.text(options.Overlay)
+	given.trust = memory.list(options.Trust)
+	given.with = memory.list(options.With)
+	if n := len(options.Secrets); n > 0 {
+		secrets := memory.get(C.sizeof_struct_tane_secret * C.size_t(n))
+		for i, secret := range options.Secrets {
+			at := (*C.struct_tane_secret)(unsafe.Add(secrets, i*C.sizeof_struct_tane_secret))
+			at.data, at.len = memory.bytes(secret), C.size_t(len(secret))
+		}
+		given.secrets = (*C.struct_tane_secret)(secrets)
+		given.secret_count = C.size_t(n)
+	}
+	name := C.CString(path)
+	defer free(name)
+	image := &Image{kernel: k}
+	err := explained(func() C.int {
+		return C.tane_image_open(k.handle, name, given, &image.handle)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return image, nil
+}
+
+// Mount mounts the file system that selector means, as behind the "@" of an
+// address; with "" the only one. When several fit, the error lists them.
+func (i *Image) Mount(selector string) (*FS, error) {
+	var which *C.char
+	if selector != "" {
+		which = C.CString(selector)
+		defer free(which)
+	}
+	fsys := &FS{mount: &mount{kernel: i.kernel}}
+	err := explained(func() C.int {
+		return C.tane_image_mount(i.handle, which, nil, &fsys.mount.handle)
+	})
+	if err != nil {
+		return nil, err
+	}
+	runtime.SetFinalizer(fsys.mount, (*mount).drop)
+	return fsys, nil
+}
+
+// Close ends the handle; the image stays open as long as an FS of it.
+func (i *Image) Close() error {
+	C.tane_image_close(i.handle)
+	i.handle = nil
+	return nil
+}
+
+// Open opens what an address IMAGE or IMAGE@SELECTOR names, with a kernel of its
+// own, which [FS.Close] ends; options may be nil.
+func Open(address string, options *Options) (*FS, error) {
+	if options == nil {
+		options = &Options{}
+	}
+	path, selector, err := split(address)
+	if err != nil {
+		return nil, err
+	}
+	kernel, err := Boot(&options.Kernel)
+	if err != nil {
+		return nil, err
+	}
+	image, err := kernel.OpenImage(path, options)
+	if err != nil {
+		kernel.Close()
+		return nil, err
+	}
+	defer image.Close()
+	fsys, err := image.Mount(selector)
+	if err != nil {
+		kernel.Close()
+		return nil, err
+	}
+	fsys.mount.owned = true
+	return fsys, nil
+}
+
+// split takes an address apart by the command's rules, which look at what files
+// there are: an "@" may be part of an image's name.
+func split(address string) (path, selector string, err error) {
+	if strings.ContainsRune(address, 0) {
+		return "", "", &Error{syscall.EINVAL, "an address has no NUL"}
+	}
+	text := C.CString(address)
+	defer free(text)
+	var parts C.struct_tane_address
+	parts.size = C.sizeof_struct_tane_address
+	found := 0
+	err = explained(func() C.int {
+		result := C.tane_address(text, C.TANE_ADDRESS_IMAGES_ONLY, &parts)
+		found = int(result)
+		return result
+	})
+	if err != nil {
+		return "", "", err
+	}
+	if found == 0 {
+		return "", "", &Error{syscall.ENOENT, address + ": no such image"}
+	}
+	if rest := strings.Trim(address[parts.path:], "/"); rest != "" {
+		return "", "", &Error{syscall.EINVAL, address + ": leave the path out: it goes to the FS"}
+	}
+	selector = address[parts.selector : parts.selector+parts.selector_len]
+	return address[:parts.image_len], selector, nil
+}
+
+// arena is memory of C's that is freed at once: what a structure points to must
+// not be Go's.
+type arena struct{ all []unsafe.Pointer }
+
+func (a *arena) get(size C.size_t) unsafe.Pointer {
+	at := C.calloc(1, size)
+	if at == nil {
+		panic(errors.New("tane: no memory"))
+	}
+	a.all = append(a.all, at)
+	return at
+}
+
+func (a *arena) text(text string) *C.char {
+	if text == "" {
+		return nil
+	}
+	at := C.CString(text)
+	a.all = append(a.all, unsafe.Pointer(at))
+	return at
+}
+
+func (a *arena) bytes(bytes []byte) unsafe.Pointer {
+	at := C.CBytes(bytes)
+	a.all = append(a.all, at)
+	return at
+}
+
+// list ends with a NULL.
+func (a *arena) list(texts []string) **C.char {
+	if len(texts) == 0 {
+		return nil
+	}
+	const word = C.size_t(unsafe.Sizeof(uintptr(0)))
+	list := (**C.char)(a.get(word * C.size_t(len(texts)+1)))
+	copy(unsafe.Slice(list, len(texts)), func() (all []*C.char) {
+		for _, text := range texts {
+			all = append(all, a.text(text))
+		}
+		return
+	}())
+	return list
+}
+
+func (a *arena) free() {
+	for _, at := range a.all {
+		C.free(at)
+	}
+}

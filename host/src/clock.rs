@@ -1,0 +1,187 @@
+//! What time it is for the kernel, and what chance gives it: the host's clocks
+//! and entropy, or a clock that stands still and numbers from a seed, so that
+//! the kernel does the same in every run.
+
+use crate::abi;
+use crate::inner::Inner;
+use std::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
+
+/// The same run each time. One CPU only: several are not in step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deterministic {
+    /// What CLOCK_REALTIME says, in ns since 1970. Time does not pass, except when
+    /// a call can do nothing but wait for a timer: it then jumps to that timer.
+    pub realtime: u64,
+    /// Takes the place of the host's entropy. No secret, so no key drawn by such
+    /// a kernel is one.
+    pub seed: u64,
+}
+
+/// CLOCK_MONOTONIC of a kernel whose time stands still: so late that none of its
+/// deadlines is ever due by the host's clock. 146 years are half of what fits.
+const START: u64 = 1 << 62;
+/// Who asks that often for the time, and does nothing else with the host, waits
+/// for it to pass (udelay() does). Each further look then takes so many ns.
+const LOOKS: u32 = 1 << 17;
+const LOOK: u64 = 100;
+
+pub enum Clock {
+    Host,
+    Still {
+        monotonic: AtomicU64,
+        realtime: u64,
+        random: AtomicU64,
+        /// How often somebody asked since the kernel last did something.
+        looks: AtomicU32,
+    },
+}
+
+impl Clock {
+    pub fn new(how: Option<Deterministic>) -> Self {
+        match how {
+            None => Self::Host,
+            Some(how) => Self::Still {
+                monotonic: AtomicU64::new(START),
+                realtime: how.realtime,
+                random: AtomicU64::new(how.seed),
+                looks: AtomicU32::new(0),
+            },
+        }
+    }
+
+    pub fn monotonic(&self) -> u64 {
+        match self {
+            Self::Host => read(libc::CLOCK_MONOTONIC),
+            Self::Still {
+                monotonic, looks, ..
+            } => {
+                if looks.fetch_add(1, Ordering::Relaxed) >= LOOKS {
+                    looks.store(LOOKS, Ordering::Relaxed);
+                    monotonic.fetch_add(LOOK, Ordering::SeqCst);
+                }
+                monotonic.load(Ordering::SeqCst)
+            }
+        }
+    }
+
+    /// The kernel works with the host: it does not just wait for time to pass.
+    pub fn works(&self) {
+        if let Self::Still { looks, .. } = self {
+            looks.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// CLOCK_MONOTONIC, for the host's own use.
+    pub fn time(&self) -> u64 {
+        match self {
+            Self::Host => read(libc::CLOCK_MONOTONIC),
+            Self::Still { monotonic, .. } => monotonic.load(Ordering::SeqCst),
+        }
+    }
+
+    pub fn realtime(&self) -> u64 {
+        match self {
+            Self::Host => read(libc::CLOCK_REALTIME),
+            Self::Still {
+                monotonic,
+                realtime,
+                ..
+            } => realtime + (monotonic.load(Ordering::SeqCst) - START),
+        }
+    }
+
+    /// Fills the buffer; whether that was possible.
+    pub fn random(&self, buf: &mut [u8]) -> bool {
+        match self {
+            Self::Host => {
+                // SAFETY: writes into a buffer of ours.
+                let got = unsafe { libc::getrandom(buf.as_mut_ptr().cast(), buf.len(), 0) };
+                got == buf.len() as isize
+            }
+            Self::Still { random, .. } => {
+                for word in buf.chunks_mut(8) {
+                    let bytes = split_mix(random).to_le_bytes();
+                    word.copy_from_slice(&bytes[..word.len()]);
+                }
+                true
+            }
+        }
+    }
+
+    pub fn is_still(&self) -> bool {
+        matches!(self, Self::Still { .. })
+    }
+
+    fn jump_to(&self, deadline: u64) {
+        if let Self::Still { monotonic, .. } = self {
+            monotonic.fetch_max(deadline, Ordering::SeqCst);
+        }
+    }
+}
+
+fn read(id: libc::clockid_t) -> u64 {
+    let mut t = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: writes a structure of ours; the vDSO needs little stack.
+    unsafe { libc::clock_gettime(id, &raw mut t) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
+fn split_mix(state: &AtomicU64) -> u64 {
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut z = state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl Inner {
+    /// Lets time that stands still jump to the next timer, if that is all that the
+    /// kernel's callers wait for. While a disk is at work it is not.
+    pub fn pass_time(&self) {
+        let cpu = self.cpu(0);
+        let v = cpu.shared();
+        if !self.area.has_sleepers() || !cpu.try_lock() {
+            return;
+        }
+        let deadline = v.deadline.load(Ordering::SeqCst);
+        let quiet = !self.disks_are_busy();
+        fence(Ordering::SeqCst);
+        if quiet && v.pending.load(Ordering::SeqCst) == 0 && deadline != u64::MAX {
+            self.clock.jump_to(deadline);
+        }
+        cpu.unlock();
+    }
+
+    /// Whether a disk has requests that it did not give back.
+    fn disks_are_busy(&self) -> bool {
+        const VIRTIO_ID_BLOCK: u32 = 2;
+        (0..abi::MAX_DEVICES).any(|slot| {
+            // SAFETY: in the area.
+            let device = unsafe { &*self.virtio(slot) };
+            device.device_id == VIRTIO_ID_BLOCK
+                && device.state.load(Ordering::SeqCst) == abi::VIRTIO_BOUND
+                && device.queues.iter().any(|q| self.is_busy(q))
+        })
+    }
+
+    /// Requests are under way as long as the two rings' indexes differ, and their
+    /// interrupt as long as the driver did not say that it has seen the last one
+    /// (virtio 1.2, 2.7.10; VIRTIO_F_EVENT_IDX is always there).
+    fn is_busy(&self, queue: &abi::VirtioQueue) -> bool {
+        let word = |at: u64| {
+            let inside = at
+                .checked_add(2)
+                .is_some_and(|end| end <= self.memory.ram_size);
+            // SAFETY: in the kernel's RAM; both sides write it as a whole.
+            inside.then(|| unsafe { ((self.memory.base + at) as *const u16).read_volatile() })
+        };
+        let driver = queue.driver.load(Ordering::SeqCst);
+        let done = word(queue.device.load(Ordering::SeqCst) + 2);
+        let seen = word(driver + 4 + 2 * u64::from(queue.size));
+        queue.ready != 0 && (word(driver + 2) != done || seen != done)
+    }
+}

@@ -1,0 +1,188 @@
+//! Addresses of images on servers, and the names and passwords for them.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+const SCHEMES: [&str; 2] = ["http://", "https://"];
+
+/// An `http://` or `https://` address, without a name and password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Url(String);
+
+/// The name and password for a server (HTTP basic authentication). They are sent
+/// to that server only, and no message shows them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Login {
+    /// Scheme, host and port, as the address has them.
+    origin: String,
+    /// `NAME:PASSWORD`, decoded.
+    pub(super) secret: Vec<u8>,
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Login({})", self.origin)
+    }
+}
+
+impl Login {
+    /// Take the login out of `https://NAME:PASSWORD@HOST/…`: the address without
+    /// it, and the login. None: it is no such address, or has none.
+    pub fn take(text: &str) -> Option<(String, Login)> {
+        let scheme = SCHEMES.iter().find(|scheme| text.starts_with(**scheme))?;
+        let rest = &text[scheme.len()..];
+        let (authority, _) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        let (secret, host) = authority.rsplit_once('@')?;
+        let login = Login {
+            origin: format!("{scheme}{host}"),
+            secret: decoded(secret),
+        };
+        let bare = format!("{scheme}{}", &rest[secret.len() + 1..]);
+        Some((bare, login))
+    }
+
+    pub(crate) fn is_for(&self, url: &Url) -> bool {
+        let rest = url.0.strip_prefix(&self.origin);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']))
+    }
+}
+
+/// With `%40` and the like as what they mean.
+fn decoded(text: &str) -> Vec<u8> {
+    let bytes = text.as_bytes();
+    let mut all = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let code = text.get(at + 1..at + 3);
+        let code = code.and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match (bytes[at], code) {
+            (b'%', Some(byte)) => {
+                all.push(byte);
+                at += 3;
+            }
+            (byte, _) => {
+                all.push(byte);
+                at += 1;
+            }
+        }
+    }
+    all
+}
+
+impl Url {
+    /// None if the name does not start like one.
+    pub fn of(path: &Path) -> Option<Self> {
+        let text = path.to_str()?;
+        let is_url = SCHEMES.iter().any(|scheme| text.starts_with(scheme));
+        is_url.then(|| Self(text.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub fn is_encrypted(&self) -> bool {
+        self.0.starts_with("https:")
+    }
+
+    /// What a `Location` header of this address means.
+    pub fn join(&self, location: &str) -> Option<Self> {
+        let start = self.0.find("://")? + 3;
+        let rest = &self.0[start..];
+        let host = start + rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let text = match location {
+            _ if SCHEMES.iter().any(|scheme| location.starts_with(scheme)) => location.to_owned(),
+            _ if location.starts_with("//") => format!("{}{location}", &self.0[..start - 2]),
+            _ if location.starts_with('/') => format!("{}{location}", &self.0[..host]),
+            _ if location.is_empty() || location.split('/').next()?.contains(':') => return None,
+            _ => {
+                let path = self.0.split(['?', '#']).next()?;
+                let end = path.rfind('/').filter(|at| *at >= host);
+                format!("{}/{location}", &self.0[..end.unwrap_or(host)])
+            }
+        };
+        // A server does not choose who we are.
+        let bare = Login::take(&text).map(|(bare, _)| bare);
+        Some(Self(bare.unwrap_or(text)))
+    }
+
+    /// That of a file in the same directory of the same server, if `name` is the
+    /// plain name of one.
+    pub fn beside(&self, name: &str) -> io::Result<Self> {
+        let odd = name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', ':']);
+        let host = self.0.find("://").map_or(0, |at| at + 3);
+        let path = self.0.split(['?', '#']).next().unwrap_or_default();
+        let directory = path.rfind('/').filter(|at| *at > host);
+        match directory {
+            Some(end) if !odd => {
+                let mut text = self.0[..=end].to_owned();
+                for byte in name.bytes() {
+                    match byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+                        true => text.push(char::from(byte)),
+                        false => text.push_str(&format!("%{byte:02X}")),
+                    }
+                }
+                Ok(Self(text))
+            }
+            _ => Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                format!("names the file {name}, which is not beside it on the server"),
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_is_taken_out_and_belongs_to_its_server() {
+        let (bare, login) = Login::take("https://me:a%40b@host:81/x@y?z=@").expect("a login");
+        assert_eq!(bare, "https://host:81/x@y?z=@");
+        assert_eq!(login.secret, b"me:a@b");
+        assert!(!format!("{login:?}").contains("a@b"));
+        let url = |text: &str| Url::of(Path::new(text)).expect("a URL");
+        assert!(login.is_for(&url(&bare)));
+        assert!(!login.is_for(&url("https://host:811/x")));
+        assert!(!login.is_for(&url("http://host:81/x")));
+        assert!(Login::take("https://host/x@y").is_none());
+        assert!(Login::take("ftp://a:b@host/").is_none());
+    }
+
+    #[test]
+    fn a_redirect_leads_where_it_says() {
+        let url = Url::of(Path::new("https://h:1/a/b?c=/d")).expect("a URL");
+        for (location, wanted) in [
+            ("http://x/y", "http://x/y"),
+            ("https://me:pw@x/y", "https://x/y"),
+            ("//x/y", "https://x/y"),
+            ("/x", "https://h:1/x"),
+            ("x/y?z", "https://h:1/a/x/y?z"),
+        ] {
+            let to = url.join(location).expect("an address");
+            assert_eq!(to.as_str(), wanted);
+        }
+        assert_eq!(url.join("ftp://x/y"), None);
+        assert_eq!(url.join(""), None);
+    }
+
+    #[test]
+    fn only_plain_names_are_beside() {
+        let url = Url::of(Path::new("http://h/a/disk.vmdk?k=/v")).expect("a URL");
+        let beside = url.beside("d #1.img").expect("a name");
+        assert_eq!(beside.as_str(), "http://h/a/d%20%231.img");
+        for name in ["", "..", "../x", "/x", "http://h/x", "a\\b"] {
+            assert!(url.beside(name).is_err(), "{name}");
+        }
+        let bare = Url::of(Path::new("http://h")).expect("a URL");
+        assert!(bare.beside("x").is_err());
+    }
+}

@@ -1,0 +1,220 @@
+//! How an image file is opened, and what is put above it.
+
+use crate::backend::Backend;
+use crate::format::{detect, Format};
+use crate::http::{Login, Url};
+use crate::open::{named, other, Opener};
+use crate::overlay::Overlay;
+use crate::qcow2::{self, Opening};
+use crate::raw::{Access, Raw};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a server may be silent.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+type Notice = dyn Fn(&str) + Send + Sync;
+
+/// How an image file is opened.
+#[derive(Clone, Default)]
+pub struct ImageOptions {
+    write: bool,
+    pub(crate) direct: bool,
+    format: Option<Format>,
+    pub(crate) trusted: Vec<PathBuf>,
+    overlay: Option<PathBuf>,
+    in_memory: bool,
+    pub(crate) logins: Vec<Login>,
+    timeout: Option<Duration>,
+    notice: Option<Arc<Notice>>,
+}
+
+/// A file that is part of an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layer {
+    pub path: PathBuf,
+    pub format: Format,
+}
+
+/// An image that is open.
+pub struct Image {
+    pub backend: Arc<dyn Backend>,
+    /// The files that it consists of, the one that was named first; a file
+    /// whose content is a container in another one appears once for each.
+    pub layers: Vec<Layer>,
+}
+
+impl ImageOptions {
+    /// For reading, by content, following only what lies beside the image.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// For writing too. Compressed streams and stream-optimised VMDK cannot be.
+    pub fn write(&mut self, yes: bool) -> &mut Self {
+        self.write = yes;
+        self
+    }
+
+    /// Past the host's page cache; O_DIRECT in open(2).
+    pub fn direct(&mut self, yes: bool) -> &mut Self {
+        self.direct = yes;
+        self
+    }
+
+    /// Take the file for this, whatever it looks like. A raw disk whose user is
+    /// not to be trusted can look like anything: give `Format::Raw` then.
+    pub fn format(&mut self, format: Format) -> &mut Self {
+        self.format = Some(format);
+        self
+    }
+
+    /// A file, or a directory with all below it, that an image may name as its
+    /// backing file or extent, wherever it is.
+    pub fn trust(&mut self, place: impl Into<PathBuf>) -> &mut Self {
+        self.trusted.push(place.into());
+        self
+    }
+
+    /// Put what is written into this file, and leave the image as it is. The
+    /// file is a qcow2 with the image as its backing file; it is made if there
+    /// is none, and used again if it belongs to this image. Without `write` it is
+    /// read, if it is there.
+    pub fn overlay(&mut self, file: impl Into<PathBuf>) -> &mut Self {
+        self.overlay = Some(file.into());
+        self
+    }
+
+    /// Keep what is written in memory, until the image is closed.
+    pub fn overlay_in_memory(&mut self, yes: bool) -> &mut Self {
+        self.in_memory = yes;
+        self
+    }
+
+    /// For images on that server.
+    pub fn login(&mut self, login: Login) -> &mut Self {
+        self.logins.push(login);
+        self
+    }
+
+    /// How long a server may be silent before it is asked again; it is given up
+    /// after the fifth time. Half a minute, if nothing is said.
+    pub fn timeout(&mut self, silence: Duration) -> &mut Self {
+        self.timeout = Some(silence);
+        self
+    }
+
+    /// Called with a sentence for the user about what takes long or room.
+    pub fn notice(&mut self, say: impl Fn(&str) + Send + Sync + 'static) -> &mut Self {
+        self.notice = Some(Arc::new(say));
+        self
+    }
+
+    /// Open it: a file or block device of the host, or what an address that
+    /// starts with `http://` or `https://` means, for reading, by requests for
+    /// ranges. The address may have a name and password, as [`Self::login`] has.
+    /// Errors name the file and, where there is one, the remedy.
+    pub fn open(&self, path: impl AsRef<Path>) -> io::Result<Image> {
+        let path = path.as_ref();
+        if let Some((bare, login)) = path.to_str().and_then(Login::take) {
+            return self.clone().login(login).open(bare);
+        }
+        let over = self.overlay.is_some() || self.in_memory;
+        let opener = Opener::new(self);
+        let write = self.write && !over;
+        let mut backend = opener.file(path, write, self.format, 0)?;
+        if let Some(file) = &self.overlay {
+            let size = backend.size();
+            let format = opener.format();
+            let opened = self.over(file, path, format, size, backend);
+            backend = opened.map_err(|e| named(file, e))?;
+        }
+        if self.in_memory {
+            backend = Arc::new(Overlay::new(backend));
+        }
+        let layers = opener.into_layers();
+        Ok(Image { backend, layers })
+    }
+
+    pub(crate) fn patience(&self) -> Duration {
+        self.timeout.unwrap_or(TIMEOUT)
+    }
+
+    /// Tell the user, if anybody listens.
+    pub(crate) fn say(&self, path: &Path, text: &str) {
+        if let Some(notice) = &self.notice {
+            notice(&format!("{}: {text}", path.display()));
+        }
+    }
+
+    fn over(
+        &self,
+        file: &Path,
+        image: &Path,
+        format: Format,
+        size: u64,
+        below: Arc<dyn Backend>,
+    ) -> io::Result<Arc<dyn Backend>> {
+        let name = match Url::of(image) {
+            Some(_) => image.to_owned(),
+            None => std::path::absolute(image)?,
+        };
+        let text = name.to_str();
+        let text = text.ok_or_else(|| other("the image's name is not UTF-8, as qcow2 needs it"))?;
+        if !self.write && !file.exists() {
+            return Ok(below);
+        }
+        if !file.exists() {
+            std::fs::File::create_new(file)?;
+            let access = Access {
+                write: true,
+                direct: false,
+            };
+            let empty = Arc::new(Raw::open(file, access)?);
+            // QEMU shall refuse what it cannot read rather than take it for raw.
+            let format = match format {
+                Format::Vhd => "vpc",
+                format => format.name(),
+            };
+            qcow2::create(empty, size, text, format)?;
+        }
+        let access = Access {
+            write: self.write,
+            direct: self.direct,
+        };
+        let raw: Arc<dyn Backend> = Arc::new(Raw::open(file, access)?);
+        if detect(&*raw)? != Format::Qcow2 {
+            return Err(other("exists already and is no overlay; name another file"));
+        }
+        let opening = Opening::new(raw, self.write)?;
+        let names = opening.names();
+        if names.backing.as_deref() != Some(text) || names.data.is_some() {
+            return Err(other(format!(
+                "is an overlay of {}; name another file, or remove it",
+                names.backing.as_deref().unwrap_or("nothing")
+            )));
+        }
+        let image: Arc<dyn Backend> = Arc::new(opening.finish(Some(below), None)?);
+        if image.size() != size {
+            return Err(other("is an overlay of an image of another size"));
+        }
+        Ok(image)
+    }
+}
+
+impl std::fmt::Debug for ImageOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ImageOptions")
+            .field("write", &self.write)
+            .field("direct", &self.direct)
+            .field("format", &self.format)
+            .field("trusted", &self.trusted)
+            .field("overlay", &self.overlay)
+            .field("in_memory", &self.in_memory)
+            .field("logins", &self.logins)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}

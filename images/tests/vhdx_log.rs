@@ -1,0 +1,110 @@
+//! A VHDX whose writer stopped between its log and its tables. QEMU writes the
+//! log; the tables are put back to what they were, and QEMU says what it means.
+
+mod common;
+mod qemu;
+
+use common::read;
+use qemu::*;
+use std::path::Path;
+use tane_images::ImageOptions;
+
+const KIB: usize = 1 << 10;
+
+fn word(bytes: &[u8], at: usize) -> usize {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize
+}
+
+fn long(bytes: &[u8], at: usize) -> usize {
+    word(bytes, at) | word(bytes, at + 4) << 32
+}
+
+/// Three megabytes of 90 behind the first of `image`.
+fn make(folder: &Folder) {
+    folder.run("qemu-img create -q -f vhdx image 64M");
+    let mut qemu = std::process::Command::new("qemu-io");
+    qemu.args(["-f", "vhdx", "-c", "write -P 90 1M 3M"]);
+    let done = qemu.arg(folder.at("image")).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+}
+
+/// Make the newest entry of the log the one that was under way, and undo it in
+/// the table of blocks.
+fn go_back(image: &Path) {
+    let mut bytes = std::fs::read(image).unwrap();
+    let head = [64 * KIB, 128 * KIB]
+        .into_iter()
+        .max_by_key(|at| long(&bytes, at + 8));
+    let head = head.unwrap();
+    let (len, log) = (word(&bytes, head + 68), long(&bytes, head + 72));
+    let entries = (log..log + len).step_by(4 * KIB);
+    let entries = entries.filter(|at| bytes[*at..].starts_with(b"loge"));
+    let newest = entries
+        .max_by_key(|at| long(&bytes, at + 16))
+        .expect("an entry");
+    let id = bytes[newest + 32..newest + 48].to_vec();
+    bytes[head + 48..head + 64].copy_from_slice(&id);
+    bytes[head + 4..head + 8].fill(0);
+    let sum = crc32c::crc32c(&bytes[head..head + 4 * KIB]);
+    bytes[head + 4..head + 8].copy_from_slice(&sum.to_le_bytes());
+    // The places that it changes.
+    let count = word(&bytes, newest + 24);
+    assert!(count > 0, "the entry says nothing");
+    for descriptor in 0..count {
+        let at = newest + 64 + 32 * descriptor;
+        assert_eq!(bytes[at..at + 4], *b"desc");
+        let place = long(&bytes, at + 16);
+        bytes[place..place + 4 * KIB].fill(0);
+    }
+    std::fs::write(image, bytes).unwrap();
+}
+
+#[test]
+fn what_only_the_log_knows_is_read_and_brought_home_by_a_writer() {
+    let folder = Folder::new();
+    make(&folder);
+    let image = folder.at("image");
+    go_back(&image);
+    std::fs::copy(&image, folder.at("qemus")).unwrap();
+    let wanted = vec![90; 3 << 20];
+
+    // A reader changes nothing.
+    let before = std::fs::read(&image).unwrap();
+    let disk = ImageOptions::new().open(&image).unwrap().backend;
+    assert!(read(&*disk, 1 << 20, 3 << 20).unwrap() == wanted);
+    assert_eq!(read(&*disk, 0, 4096).unwrap(), [0; 4096]);
+    drop(disk);
+    assert!(std::fs::read(&image).unwrap() == before);
+
+    // A writer does what QEMU does.
+    let disk = ImageOptions::new()
+        .write(true)
+        .open(&image)
+        .unwrap()
+        .backend;
+    assert!(read(&*disk, 1 << 20, 3 << 20).unwrap() == wanted);
+    // The first write says that the log is done with.
+    common::write(&*disk, 1 << 20, &[90; 512]).unwrap();
+    disk.flush().unwrap();
+    drop(disk);
+    folder.run("qemu-img check -q -r all -f vhdx qemus");
+    folder.run("qemu-img check -q -f vhdx image");
+    folder.run("qemu-img compare -q -f vhdx -F vhdx image qemus");
+}
+
+#[test]
+fn a_log_that_was_torn_is_an_error_and_no_guess() {
+    let folder = Folder::new();
+    make(&folder);
+    let image = folder.at("image");
+    go_back(&image);
+    let mut bytes = std::fs::read(&image).unwrap();
+    for at in (0..bytes.len()).step_by(4 * KIB) {
+        if bytes[at..].starts_with(b"loge") {
+            bytes[at + 4 * KIB + 100] ^= 1;
+        }
+    }
+    std::fs::write(&image, &bytes).unwrap();
+    let error = ImageOptions::new().open(&image).err().expect("an error");
+    assert!(error.to_string().contains("log is damaged"), "{error}");
+}

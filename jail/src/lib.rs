@@ -1,0 +1,177 @@
+//! Confines this process, and with it a kernel that runs inside.
+//!
+//! Whoever crafts an image may know a bug of the file system that reads it, and so
+//! run code of his own in this process. A [`Jail`] is what that code finds itself
+//! in: it can use what is open already, and reach nothing else of the host.
+//!
+//! ```no_run
+//! use tane_jail::Jail;
+//!
+//! // First thing in the process: files, and what booting takes.
+//! Jail::new().read("disk.img").read("kernel.elf").boots(true).enter()?;
+//! // … open the image, boot the kernel …
+//! // Before the kernel sees a byte of the image: nothing but the work itself.
+//! Jail::new().enter()?;
+//! # Ok::<(), tane_jail::Error>(())
+//! ```
+//!
+//! Layers, each of which holds if another should not:
+//!
+//! ```text
+//! calls.rs      which system calls there are, and which mean an attack (seccomp)
+//! files.rs      which files and directories can be opened (Landlock)
+//! limits.rs     memory, time, core dumps
+//! ```
+//!
+//! Nothing here can be undone, and all of it is inherited by what is started
+//! later. A second [`Jail::enter`] takes away more; it never gives back.
+
+mod calls;
+mod files;
+mod filter;
+mod limits;
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use files::{spawn_fenced, Files};
+
+/// What the process still needs. The default is the least: to compute, and to
+/// read and write what is open.
+#[derive(Clone, Debug, Default)]
+pub struct Jail {
+    read: Vec<PathBuf>,
+    write: Vec<PathBuf>,
+    create: Vec<PathBuf>,
+    trees: Vec<PathBuf>,
+    boots: bool,
+    network: bool,
+    exec: bool,
+    memory: Option<u64>,
+    time: Option<Duration>,
+}
+
+/// What could not be set up. The process may be confined in part.
+#[derive(Debug)]
+pub enum Error {
+    /// A file or directory of the rules.
+    Path(PathBuf, io::Error),
+    /// Landlock works per thread, and there are others already.
+    Threads(usize),
+    Landlock(String),
+    Seccomp(io::Error),
+    Limit(&'static str, io::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path, e) => write!(f, "{}: {e}", path.display()),
+            Self::Threads(n) => write!(
+                f,
+                "{n} threads run that would stay outside: enter the jail before they start"
+            ),
+            Self::Landlock(e) => write!(f, "Landlock: {e}"),
+            Self::Seccomp(e) => write!(f, "seccomp: {e}"),
+            Self::Limit(what, e) => write!(f, "the limit on {what}: {e}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// What holds after [`Jail::enter`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub files: Files,
+}
+
+impl Jail {
+    /// Nothing but computing, and reading and writing what is open.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// This file, or everything beneath this directory, may be read.
+    pub fn read(&mut self, path: impl Into<PathBuf>) -> &mut Self {
+        self.read.push(path.into());
+        self
+    }
+
+    /// This file may be read and written, or all files beneath this directory,
+    /// but none made or removed.
+    pub fn write(&mut self, path: impl Into<PathBuf>) -> &mut Self {
+        self.write.push(path.into());
+        self
+    }
+
+    /// As [`Self::write`], and files may be made beneath this directory.
+    pub fn create_beneath(&mut self, dir: impl Into<PathBuf>) -> &mut Self {
+        self.create.push(dir.into());
+        self
+    }
+
+    /// Everything beneath this directory may be made, written, changed, renamed and
+    /// removed, and its directories listed; its files cannot be read.
+    pub fn write_beneath(&mut self, dir: impl Into<PathBuf>) -> &mut Self {
+        self.trees.push(dir.into());
+        self
+    }
+
+    /// Kernels are still to be booted: code may be mapped, memory files made.
+    pub fn boots(&mut self, yes: bool) -> &mut Self {
+        self.boots = yes;
+        self
+    }
+
+    /// Sockets may be made and used.
+    pub fn network(&mut self, yes: bool) -> &mut Self {
+        self.network = yes;
+        self
+    }
+
+    /// Programs may be started, of the files and directories that may be read.
+    /// They live in this jail too, so that of the system calls only those are
+    /// refused that no program should need.
+    pub fn exec(&mut self, yes: bool) -> &mut Self {
+        self.exec = yes;
+        self
+    }
+
+    /// RLIMIT_DATA, in bytes: private memory of this process. The RAM of kernels is
+    /// shared memory, which they were booted with.
+    pub fn memory(&mut self, bytes: u64) -> &mut Self {
+        self.memory = Some(bytes);
+        self
+    }
+
+    /// The process is killed (SIGKILL) when this time has passed since
+    /// [`Self::enter`], whatever it does.
+    pub fn time(&mut self, limit: Duration) -> &mut Self {
+        self.time = Some(limit);
+        self
+    }
+
+    fn opens(&self) -> bool {
+        let lists = [&self.read, &self.write, &self.create, &self.trees];
+        lists.iter().any(|list| !list.is_empty())
+    }
+
+    /// Confine all of this process, for good. Takes some hundred microseconds.
+    ///
+    /// Only the first call of a process says which files there are: Landlock works
+    /// by the thread, so that no thread may run yet but those of
+    /// [`spawn_fenced`] (from Linux 7.0 on, others may). Later calls take
+    /// away system calls; one that names no file ends all opening.
+    ///
+    /// Where the host has no Landlock the rest holds, and [`Held::files`] says so.
+    /// Without seccomp it is an error.
+    pub fn enter(&self) -> Result<Held, Error> {
+        let watchdog = limits::set(self)?;
+        let files = files::restrict(self)?;
+        calls::restrict(self, watchdog).map_err(Error::Seccomp)?;
+        Ok(Held { files })
+    }
+}

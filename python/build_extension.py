@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The extension module tane._tane: all of tane.h, made callable by cffi.
+
+cffi releases the interpreter's lock around every call, and hands buffers over by
+their address.
+"""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from cffi import FFI
+
+ROOT = Path(__file__).resolve().parent.parent
+HEADER = ROOT / "capi/include/tane.h"
+
+# Called by the library; see tane/_image.py.
+CALLBACKS = """
+extern "Python" void tane_py_notice(void *, const char *, size_t);
+"""
+
+
+def declarations(header: str) -> str:
+    """What cffi can read of a C header: no preprocessor but numbers."""
+    text = re.sub(r"#ifdef __cplusplus.*?#endif", "", header, flags=re.DOTALL)
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    lines = (
+        line
+        for line in text.splitlines()
+        if not line.startswith("#") or re.match(r"#define \w+ \w+$", line)
+    )
+    return "\n".join(lines)
+
+
+def library() -> str:
+    """Has cargo build libtane.a; where it is."""
+    profile = os.environ.get("TANE_CARGO_PROFILE") or "release"
+    command = [os.environ.get("CARGO") or "cargo", "build", "-p", "tane-capi"]
+    command += ["--profile", profile, "--message-format", "json-render-diagnostics"]
+    built = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    for line in built.stdout.splitlines():
+        message = json.loads(line)
+        if message["reason"] == "compiler-artifact":
+            for name in message["filenames"]:
+                if name.endswith("/libtane.a"):
+                    return str(name)
+    raise SystemExit("cargo built no libtane.a")
+
+
+def builder() -> FFI:
+    ffi = FFI()
+    ffi.cdef(declarations(HEADER.read_text()) + CALLBACKS)
+    ffi.set_source(
+        "tane._tane",
+        "#include <tane.h>",
+        include_dirs=[str(HEADER.parent)],
+        extra_objects=[library()],
+        libraries=["pthread", "dl", "m", "gcc_s"],
+        extra_link_args=["-Wl,--gc-sections,--exclude-libs,ALL,--strip-debug"],
+    )
+    return ffi
+
+
+ffibuilder = builder()

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Builds the wheel: the C library by cargo, the extension by cffi, and puts the
+kernel image beside it. Settings are environment variables:
+
+TANE_IMAGE          the kernel image to take; else build/images/tane-default.elf of
+                    the source tree
+TANE_CARGO_PROFILE  the profile of cargo, such as dev; else release
+"""
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_py import build_py
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+IMAGE = "tane-default.elf"
+
+# As pyproject.toml says; it has to be there.
+(ROOT / "build/python").mkdir(parents=True, exist_ok=True)
+
+
+class BuildPy(build_py):
+    """With the kernel image, which is too large to lie in the source tree twice."""
+
+    def run(self) -> None:
+        # What an earlier build left would go into the wheel.
+        shutil.rmtree(self.build_lib, ignore_errors=True)
+        super().run()
+        image = Path(os.environ.get("TANE_IMAGE") or ROOT / "build/images" / IMAGE)
+        if not image.is_file():
+            sys.exit(
+                f"no kernel image {image}: build it (make kernel) or set TANE_IMAGE"
+            )
+        # Under the name that the library looks for beside itself.
+        shutil.copyfile(image, Path(self.build_lib, "tane", IMAGE))
+
+
+class BdistWheel(bdist_wheel):
+    """For every CPython from 3.11 on: the extension keeps to the stable interface."""
+
+    def finalize_options(self) -> None:
+        self.py_limited_api = "cp311"
+        super().finalize_options()
+
+
+def version() -> str:
+    manifest = (ROOT / "Cargo.toml").read_text()
+    found = re.search(r'^version = "(.+)"$', manifest, re.MULTILINE)
+    assert found, "Cargo.toml has no version"
+    return found[1]
+
+
+setup(
+    version=version(),
+    cffi_modules=["build_extension.py:ffibuilder"],
+    cmdclass={"build_py": BuildPy, "bdist_wheel": BdistWheel},
+)

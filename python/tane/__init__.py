@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Linux as a library: disk images and their files, in this process.
+
+A real Linux kernel runs inside the Python process, without privileges and without
+a virtual machine. `open` opens an image and gives the files in it:
+
+>>> import tane
+>>> with tane.open("disk.qcow2", "2") as mount:      # partition 2, for reading
+...     print((mount / "etc/os-release").read_text())
+
+    Kernel ── Image ── Volume        a kernel, an image, what is in it
+                └───── Mount         its files by path, as `os` has the host's
+                        ├── TanePath     the same as `pathlib` has them
+                        └── RawFile      an open file, as `io` has them
+
+Rules that hold everywhere:
+
+- Sizes and offsets are in bytes. Names are str, with surrogate escapes for bytes
+  that are not UTF-8 (see `os.fsdecode`).
+- Paths start at the root of the mount. No link and no ".." leads out of it.
+- Everything may be used from several threads at once; calls release the
+  interpreter's lock.
+- Errors are OSErrors: FileNotFoundError and so on, with errno and filename.
+- After `os.fork()` a child can use nothing that its parent opened (ForkError), but
+  can open for itself.
+"""
+
+from ._address import Address
+from ._copy import LossWarning, drive
+from ._errors import ForkError, KernelError, LockedError, SelectorError
+from ._file import RawFile
+from ._image import Image, Volume, open
+from ._kernel import Kernel
+from ._mount import DirEntry, Mount
+from ._path import TanePath
+
+__all__ = [
+    "Address",
+    "DirEntry",
+    "ForkError",
+    "Image",
+    "Kernel",
+    "KernelError",
+    "LockedError",
+    "LossWarning",
+    "Mount",
+    "RawFile",
+    "SelectorError",
+    "TanePath",
+    "Volume",
+    "drive",
+    "open",
+]

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Errors: OSErrors with errno and filename; some have classes of their own."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ._tane import ffi, lib
+
+if TYPE_CHECKING:
+    from ._image import Volume
+
+
+class KernelError(OSError):
+    """The kernel has died or was halted (ESHUTDOWN): `Kernel.last_words` says why."""
+
+
+class ForkError(OSError):
+    """This process is a fork of the one that opened it (ENOTSUP)."""
+
+
+class LockedError(OSError):
+    """An encrypted volume is locked (ENOKEY): pass its passphrase."""
+
+
+class SelectorError(OSError):
+    """No file system, or several, fit the selector (ENXIO, ENOTUNIQ)."""
+
+    choices: list[Volume]
+    """The volumes that there are."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.choices = []
+
+
+_SPECIAL: dict[int, type[OSError]] = {
+    errno.ESHUTDOWN: KernelError,
+    errno.ENOKEY: LockedError,
+    errno.ENOTUNIQ: SelectorError,
+}
+
+_FORKED = (
+    "opened by the parent of this process, and a fork cannot use its parent's "
+    "kernels: open it here, or use multiprocessing's spawn"
+)
+
+# How many forks lie between this process and the import.
+_forks = 0
+
+
+def _in_child() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+
+def forks() -> int:
+    """To be kept by what belongs to one process only."""
+    return _forks
+
+
+def message() -> str:
+    """What the library says of this thread's last failure."""
+    return str(ffi.string(lib.tane_error_message()).decode("utf-8", "replace"))
+
+
+def fail(
+    code: int,
+    filename: object = None,
+    text: str | None = None,
+    filename2: object = None,
+    made: int | None = None,
+) -> NoReturn:
+    """Raise what fits an errno. `made`: what forks() was when the handle was made."""
+    if code == errno.ENOTSUP and made is not None and made != _forks:
+        raise ForkError(code, _FORKED, filename)
+    if text is None:
+        text = "the kernel has ended" if code == errno.ESHUTDOWN else os.strerror(code)
+    kind = _SPECIAL.get(code, OSError)
+    raise kind(code, text, filename, None, filename2)

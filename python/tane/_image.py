@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Images and what is in them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import warnings
+import weakref
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from ._address import Address
+from ._errors import ForkError, SelectorError, fail, forks, message
+from ._kernel import Kernel
+from ._mount import Mount
+from ._tane import ffi, lib
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+StrPath: TypeAlias = "str | os.PathLike[str]"
+Mode: TypeAlias = Literal["r", "rw"]
+Secret: TypeAlias = "str | bytes"
+Kind: TypeAlias = Literal["disk", "partition", "luks", "logical", "raid", "verity"]
+
+_KINDS: tuple[Kind, ...] = ("disk", "partition", "luks", "logical", "raid", "verity")
+
+
+@dataclass(frozen=True)
+class Volume:
+    """A place in an image where a file system can be."""
+
+    kind: Kind
+    selector: str | None
+    """What `Image.mount` takes; None for a whole disk."""
+    partition: int | None
+    """Its number in the table, from 1."""
+    start: int
+    """Of a partition: where it starts on its disk."""
+    size: int
+    fstype: str | None
+    """What is on it, as blkid(8) calls it; None if nothing known."""
+    label: str | None
+    uuid: str | None
+    """Of the file system, else of the volume."""
+    name: str | None
+    """In a GPT, of a logical volume ("group/name"), of a RAID set."""
+    mountable: bool
+    """Whether a file system is on it, rather than a container or nothing."""
+    locked: bool
+    """It is encrypted, and no passphrase that was given opens it."""
+    note: str | None
+    """Why nothing that lies on it is shown, though something may."""
+
+
+def _volume(raw: Any) -> Volume:
+    def text(field: Any) -> str | None:
+        return ffi.string(field).decode("utf-8", "replace") or None
+
+    return Volume(
+        kind=_KINDS[raw.kind],
+        selector=text(raw.selector),
+        partition=raw.partition or None,
+        start=raw.start,
+        size=raw.length,
+        fstype=text(raw.type),
+        label=text(raw.label),
+        uuid=text(raw.uuid),
+        name=text(raw.name),
+        mountable=bool(raw.flags & lib.TANE_VOLUME_MOUNTABLE),
+        locked=bool(raw.flags & lib.TANE_VOLUME_LOCKED),
+        note=text(raw.note),
+    )
+
+
+@ffi.def_extern()  # type: ignore[untyped-decorator]
+def tane_py_notice(arg: Any, text: Any, length: int) -> None:
+    """Called by the library while it opens an image."""
+    ffi.from_handle(arg).append(ffi.unpack(text, length).decode("utf-8", "replace"))
+
+
+def _list(names: Iterable[StrPath], keep: list[Any]) -> Any:
+    """A list of C strings that ends with a NULL; `keep` holds them."""
+    strings = [ffi.new("char[]", os.fsencode(name)) for name in names]
+    array = ffi.new("char *[]", [*strings, ffi.NULL])
+    keep += [*strings, array]
+    return ffi.cast("const char *const *", array)
+
+
+class Image:
+    """An image, with everything in it that a file system can be on.
+
+    Its container (raw, qcow2, VMDK, VHD, VHDX, compressed streams) is told by its
+    content; partitions, LUKS, LVM2, RAID and btrfs on several disks are put
+    together as the command does it.
+
+    mode          "r": no byte of the image changes. "rw" locks it and writes.
+    kernel        the kernel that serves it; else a new one
+    format        what it is, if its content should not tell: "raw", "qcow2", …
+    overlay       put what is written into this qcow2 file
+    trust         files and directories that it may name as backing file or extents
+    with_images   further images of the same machine
+    passphrase    of LUKS volumes: one, or several; bytes for the content of a key
+                  file
+    """
+
+    def __init__(
+        self,
+        image: StrPath,
+        *,
+        mode: Mode = "r",
+        kernel: Kernel | None = None,
+        format: str | None = None,
+        overlay: StrPath | None = None,
+        trust: Iterable[StrPath] = (),
+        with_images: Iterable[StrPath] = (),
+        passphrase: Secret | Sequence[Secret] = (),
+    ) -> None:
+        if mode not in ("r", "rw"):
+            raise ValueError(f'mode is "r" or "rw", not {mode!r}')
+        self._handle: Any = None
+        self._forks = forks()
+        self._mounts: weakref.WeakSet[Mount] = weakref.WeakSet()
+        self.path = os.fspath(image)
+        self.mode: Mode = mode
+        os.stat(self.path)  # Says what is wrong before a kernel is booted for it.
+        self.kernel = Kernel() if kernel is None else kernel
+        self._owns_kernel = kernel is None
+        if self.kernel._forks != forks():
+            fail(errno.ENOTSUP, self.path, made=self.kernel._forks)
+        keep: list[Any] = []
+
+        def c_text(text: bytes) -> Any:
+            keep.append(ffi.new("char[]", text))
+            return keep[-1]
+
+        options = ffi.new("struct tane_image_options *")
+        options.size = ffi.sizeof("struct tane_image_options")
+        options.flags = lib.TANE_IMAGE_WRITE if mode == "rw" else 0
+        if format is not None:
+            options.format = c_text(format.encode())
+        if overlay is not None:
+            options.overlay = c_text(os.fsencode(overlay))
+        options.trust = _list(trust, keep)
+        setattr(options, "with", _list(with_images, keep))
+        given = [passphrase] if isinstance(passphrase, (str, bytes)) else passphrase
+        secrets = [s.encode() if isinstance(s, str) else s for s in given]
+        if secrets:
+            array = ffi.new("struct tane_secret[]", len(secrets))
+            for at, secret in enumerate(secrets):
+                array[at].data, array[at].len = c_text(secret), len(secret)
+            keep.append(array)
+            options.secrets, options.secret_count = array, len(secrets)
+        notices: list[str] = []
+        options.notice_arg = notice_arg = ffi.new_handle(notices)
+        options.notice = lib.tane_py_notice
+        keep.append(notice_arg)
+        to = ffi.new("struct tane_image **")
+        answer = lib.tane_image_open(
+            self.kernel._get(), os.fsencode(self.path), options, to
+        )
+        if answer < 0:
+            fail(-answer, self.path, message(), made=self.kernel._forks)
+        self._handle = ffi.gc(to[0], lib.tane_image_close)
+        self.kernel._images.add(self)
+        for notice in notices:
+            warnings.warn(f"{self.path}: {notice}", stacklevel=2)
+
+    def _get(self) -> Any:
+        handle = self._handle
+        if handle is None:
+            raise ValueError("the image is closed")
+        return handle
+
+    @property
+    def volumes(self) -> list[Volume]:
+        """Everything that a file system can be on."""
+        handle = self._get()
+        count = 16
+        while True:
+            array = ffi.new("struct tane_volume[]", count)
+            for at in range(count):
+                array[at].size = ffi.sizeof("struct tane_volume")
+            answer = lib.tane_image_volumes(handle, array, count)
+            if answer < 0:
+                fail(-answer, self.path, message(), made=self._forks)
+            if answer <= count:
+                return [_volume(array[at]) for at in range(answer)]
+            count = answer
+
+    def mount(
+        self,
+        selector: str | None = None,
+        *,
+        fstype: str | None = None,
+        options: str = "",
+    ) -> Mount:
+        """The files of the file system that the selector means.
+
+        selector is a partition number ("2"), "label=NAME", "uuid=UUID",
+        "GROUP/VOLUME" or "subvol=PATH"; None: the only file system in it. fstype
+        and options are those of mount(8).
+
+        SelectorError: none fits, or several do: its `choices` are the volumes.
+        LockedError: it is encrypted. ValueError: not a selector.
+        """
+        handle = self._get()
+        raw = ffi.new("struct tane_mount_options *")
+        raw.size = ffi.sizeof("struct tane_mount_options")
+        keep = [ffi.new("char[]", options.encode())]
+        raw.options = keep[0]
+        if fstype is not None:
+            keep.append(ffi.new("char[]", fstype.encode()))
+            raw.type = keep[-1]
+        name = ffi.NULL if selector is None else ffi.new("char[]", selector.encode())
+        to = ffi.new("struct tane_mount **")
+        answer = lib.tane_image_mount(handle, name, raw, to)
+        if answer < 0:
+            self._refuse(-answer, message())
+        mount = Mount(to[0], self, selector)
+        self._mounts.add(mount)
+        return mount
+
+    def _refuse(self, code: int, text: str) -> None:
+        if "not a selector" in text:
+            raise ValueError(text)
+        # In one line of the library's; the list is in the error's choices.
+        text = text.partition("   ")[0]
+        try:
+            fail(code, self.path, text, made=self._forks)
+        except OSError as error:
+            if code in (errno.ENXIO, errno.ENOTUNIQ):
+                found = SelectorError(*error.args[:2], self.path)
+                found.choices = self.volumes
+                names = [v.selector for v in found.choices if v.selector]
+                found.strerror = f"{text}: " + (", ".join(names) or "nothing in it")
+                raise found from None
+            raise
+
+    def close(self) -> None:
+        """Unmount what was mounted, and close it. Twice does nothing.
+
+        The first error of unmounting is raised, when all is closed.
+        """
+        first = None
+        for mount in list(self._mounts):
+            try:
+                mount.close()
+            except OSError as error:
+                first = first or error
+        self._handle = None
+        if self._owns_kernel:
+            # Whoever still holds on to a file of it does not hold the kernel.
+            self.kernel._handle = None
+        if first is not None and not isinstance(first, ForkError):
+            raise first
+
+    def __enter__(self) -> Image:
+        self._get()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<tane.Image {self.path!r} mode={self.mode!r}>"
+
+
+def open(
+    image: StrPath,
+    selector: str | None = None,
+    mode: Mode = "r",
+    *,
+    kernel: Kernel | None = None,
+    format: str | None = None,
+    overlay: StrPath | None = None,
+    trust: Iterable[StrPath] = (),
+    with_images: Iterable[StrPath] = (),
+    passphrase: Secret | Sequence[Secret] = (),
+    fstype: str | None = None,
+    options: str = "",
+) -> Mount:
+    """Open an image and mount a file system in it, in one step.
+
+    `image` may have the selector in it, as in "disk.qcow2@2". The other arguments
+    are those of `Image` and `Image.mount`. Closing the mount closes the image, and
+    ends the kernel if none was given.
+
+    >>> with tane.open("disk.img", mode="rw") as mount:
+    ...     (mount / "etc/hostname").write_text("example\\n")
+    """
+    path = os.fspath(image)
+    if selector is None:
+        address = Address.parse(path)
+        if address is not None and address.path != "/":
+            raise ValueError(
+                f"{path}: names a file in an image: open the image, then the file"
+            )
+        if address is not None:
+            path, selector = address.image, address.selector
+    opened = Image(
+        path,
+        mode=mode,
+        kernel=kernel,
+        format=format,
+        overlay=overlay,
+        trust=trust,
+        with_images=with_images,
+        passphrase=passphrase,
+    )
+    mount = opened.mount(selector, fstype=fstype, options=options)
+    mount._owns_image = True
+    return mount

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Kernels."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from ._errors import ForkError, fail, forks, message
+from ._tane import ffi, lib
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from ._image import Image
+
+
+class Kernel:
+    """A Linux kernel in this process.
+
+    `image` is the kernel image to boot (else $TANE_IMAGE, else the one in this
+    package), `memory` in bytes (256 MiB; only what it touches is taken from the
+    host), `cpus` the number of virtual CPUs (1; more take an image built for it),
+    `append` words for its command line. Booting takes some milliseconds.
+
+    Leaving the context closes every image that was opened with it.
+
+    FileNotFoundError: there is no image; OSError ENOEXEC: the file is none;
+    ENOMEM: the host has no memory for it.
+    """
+
+    def __init__(
+        self,
+        *,
+        image: str | os.PathLike[str] | None = None,
+        memory: int | None = None,
+        cpus: int | None = None,
+        append: str | None = None,
+    ) -> None:
+        self._forks = forks()
+        self._images: weakref.WeakSet[Image] = weakref.WeakSet()
+        self._handle: Any = None
+        options = ffi.new("struct tane_kernel_options *")
+        options.size = ffi.sizeof("struct tane_kernel_options")
+        options.memory = memory or 0
+        options.cpus = cpus or 0
+        keep = []
+        if image is not None:
+            keep.append(ffi.new("char[]", os.fsencode(image)))
+            options.image = keep[-1]
+        if append is not None:
+            keep.append(ffi.new("char[]", append.encode()))
+            options.cmdline = keep[-1]
+        to = ffi.new("struct tane_kernel **")
+        answer = lib.tane_kernel_boot(options, to)
+        if answer < 0:
+            fail(-answer, None if image is None else os.fspath(image), message())
+        self._handle = ffi.gc(to[0], lib.tane_kernel_close)
+
+    def _get(self) -> Any:
+        handle = self._handle
+        if handle is None:
+            raise ValueError("the kernel is closed")
+        return handle
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether calls still have an effect."""
+        handle = self._handle
+        return handle is not None and lib.tane_kernel_is_alive(handle) == 1
+
+    def halt(self) -> None:
+        """End it now, without a sync, as a power cut would."""
+        lib.tane_kernel_halt(self._get())
+
+    def dmesg(self) -> str:
+        """Its log so far; the newest megabyte."""
+        return self._text(lib.tane_kernel_dmesg)
+
+    def last_words(self) -> str:
+        """Why it died: after a panic or fault the text of its oops."""
+        return self._text(lib.tane_kernel_last_words)
+
+    def _text(self, call: Any) -> str:
+        handle, size = self._get(), 1 << 16
+        while True:
+            text = ffi.new("char[]", size)
+            length = call(handle, text, size)
+            if length < 0:
+                fail(-length, made=self._forks)
+            if length < size:
+                return str(ffi.unpack(text, length).decode("utf-8", "replace"))
+            size = length + 4096
+
+    def syscall(self, number: int, *args: Any) -> int:
+        """Any Linux system call, by its x86-64 number; its result.
+
+        Arguments are numbers, None, or objects with a buffer: their address is
+        passed, and the kernel reads and writes there what the call's manual page
+        says. Descriptors and paths are the kernel's own, not the host's. A wrong
+        length overwrites memory of this process, as in C.
+        """
+        words, keep = [0] * 6, []
+        for at, arg in enumerate(args):
+            if arg is None or isinstance(arg, int):
+                words[at] = (arg or 0) & 0xFFFF_FFFF_FFFF_FFFF
+            else:
+                keep.append(ffi.from_buffer(arg))
+                words[at] = int(ffi.cast("uintptr_t", keep[-1]))
+        answer = lib.tane_syscall(self._get(), number, *words)
+        if -4096 < answer < 0:
+            fail(-answer, made=self._forks)
+        return int(answer)
+
+    def close(self) -> None:
+        """Unmount what was mounted, and end it. Twice does nothing.
+
+        The first error of unmounting is raised, when all is closed.
+        """
+        first = None
+        for image in list(self._images):
+            try:
+                image.close()
+            except OSError as error:
+                first = first or error
+        self._handle = None
+        if first is not None and not isinstance(first, ForkError):
+            raise first
+
+    def __enter__(self) -> Kernel:
+        self._get()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "alive" if self.is_alive else "ended"
+        return f"<tane.Kernel {state}>"

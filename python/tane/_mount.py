@@ -1,0 +1,598 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Mounts: files by path, as `os` has the host's."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, overload
+
+from . import _copy, _file
+from ._errors import fail, forks, message
+from ._path import TanePath
+from ._tane import ffi, lib
+
+if TYPE_CHECKING:
+    from pathlib import PurePosixPath
+    from types import TracebackType
+
+    from ._image import Image
+    from ._kernel import Kernel
+
+Name: TypeAlias = "str | PurePosixPath | TanePath"
+
+# What read_many() reads at once, in bytes.
+_BATCH = 4 << 20
+
+# How long close() waits for other threads, in seconds.
+_PATIENCE = 60
+
+_STAT_SIZE = ffi.sizeof("struct tane_stat")
+_KEEP = 0x3FFFFFFE
+
+
+def _nanoseconds(time: Any) -> int:
+    return int(time.seconds) * 1_000_000_000 + int(time.nanoseconds)
+
+
+def stat_result(raw: Any) -> os.stat_result:
+    times = [_nanoseconds(t) for t in (raw.atime, raw.mtime, raw.ctime)]
+    seconds = [t // 1_000_000_000 for t in times]
+    first = (raw.mode, raw.ino, raw.dev, raw.nlink, raw.uid, raw.gid, raw.length)
+    more: dict[str, Any] = {
+        "st_blksize": raw.block_size,
+        "st_blocks": raw.blocks,
+        "st_rdev": raw.rdev,
+    }
+    for name, ns in zip(("st_atime", "st_mtime", "st_ctime"), times, strict=True):
+        more[name], more[name + "_ns"] = ns / 1e9, ns
+    return os.stat_result((*first, *seconds), more)
+
+
+class DirEntry:
+    """What scandir() gives: like os.DirEntry. Its type is known without a call."""
+
+    __slots__ = ("_ino", "_lstat", "_mount", "_stat", "_type", "name", "path")
+
+    def __init__(self, mount: Mount, path: str, name: str, ino: int, type: int) -> None:
+        self._mount = mount
+        self.name = name
+        self.path = path
+        self._ino = ino
+        # S_IFMT bits; 0 if the directory does not say.
+        self._type = type
+        self._stat: os.stat_result | None = None
+        self._lstat: os.stat_result | None = None
+
+    def inode(self) -> int:
+        return self._ino
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        """Asked for once, then remembered."""
+        if follow_symlinks and self.is_symlink():
+            if self._stat is None:
+                self._stat = self._mount.stat(self.path)
+            return self._stat
+        if self._lstat is None:
+            self._lstat = self._mount.stat(self.path, follow_symlinks=False)
+        return self._lstat
+
+    def _kind(self, follow_symlinks: bool) -> int:
+        if self._type == 0:
+            mode = self._mount.stat(self.path, follow_symlinks=False).st_mode
+            self._type = stat.S_IFMT(mode)
+        if follow_symlinks and self._type == stat.S_IFLNK:
+            try:
+                return stat.S_IFMT(self.stat().st_mode)
+            except FileNotFoundError:
+                return 0
+        return self._type
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        return self._kind(follow_symlinks) == stat.S_IFDIR
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        return self._kind(follow_symlinks) == stat.S_IFREG
+
+    def is_symlink(self) -> bool:
+        return self._kind(False) == stat.S_IFLNK
+
+    def __repr__(self) -> str:
+        return f"<tane.DirEntry {self.name!r}>"
+
+
+class ScanDir:
+    """The iterator and context manager that scandir() gives."""
+
+    def __init__(self, mount: Mount, path: str) -> None:
+        to = ffi.new("struct tane_dir **")
+        answer = lib.tane_opendir(mount._get(), mount._name(path), to)
+        if answer < 0:
+            fail(-answer, path, made=mount._forks)
+        self._handle: Any = ffi.gc(to[0], lib.tane_closedir)
+        self._mount = mount
+        self._path = path
+        self._base = path if path.endswith("/") else path + "/"
+        size = ffi.sizeof("struct tane_dirent")
+        self._entry = ffi.new("struct tane_dirent *", {"size": size})
+
+    def __iter__(self) -> ScanDir:
+        return self
+
+    def __next__(self) -> DirEntry:
+        handle, entry = self._handle, self._entry
+        if handle is None:
+            raise StopIteration
+        answer = lib.tane_readdir(handle, entry)
+        if answer < 0:
+            self.close()
+            fail(-answer, self._path, made=self._mount._forks)
+        if answer == 0:
+            self.close()
+            raise StopIteration
+        name = os.fsdecode(ffi.unpack(entry.name, entry.name_len))
+        return DirEntry(self._mount, self._base + name, name, entry.ino, entry.type)
+
+    def close(self) -> None:
+        self._handle = None
+
+    def __enter__(self) -> ScanDir:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Mount:
+    """A mounted file system of an image; made by `tane.open` or `Image.mount`.
+
+    `mount / "etc"` is a `TanePath`; the methods here take paths as str and do what
+    those of `os` of the same name do. Modes are exact: there is no umask.
+
+    Close it (or leave its context) when the image matters: only that says whether
+    everything was written.
+    """
+
+    def __init__(self, handle: Any, image: Image, selector: str | None) -> None:
+        self.image = image
+        self._handle: Any = ffi.gc(handle, lib.tane_unmount)
+        self._forks = forks()
+        self._owns_image = False
+        self.selector = selector
+
+    def _get(self) -> Any:
+        """The handle, to be passed on at once: close() waits for those who hold it,
+        and a variable lives as long as the traceback of an exception."""
+        handle = self._handle
+        if handle is None:
+            raise ValueError("the mount is closed")
+        return handle
+
+    def _text(self, path: Name) -> str:
+        if isinstance(path, TanePath) and path.mount is not self:
+            raise ValueError(f"{path!r}: a path of another mount")
+        return str(path)
+
+    def _name(self, path: Name) -> bytes:
+        """A path as C wants it."""
+        name = os.fsencode(self._text(path))
+        if b"\0" in name:
+            raise ValueError("embedded null byte")
+        return name + b"\0"
+
+    def _do(self, call: Any, path: Name, *args: Any) -> int:
+        answer = call(self._get(), self._name(path), *args)
+        if answer < 0:
+            fail(-answer, str(path), made=self._forks)
+        return int(answer)
+
+    @property
+    def kernel(self) -> Kernel:
+        return self.image.kernel
+
+    @property
+    def root(self) -> TanePath:
+        return TanePath(self)
+
+    def path(self, *segments: Name) -> TanePath:
+        return TanePath(self, *segments)
+
+    def __truediv__(self, other: Name) -> TanePath:
+        return TanePath(self, other)
+
+    # ---- content
+
+    def open(
+        self,
+        path: Name,
+        mode: str = "r",
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+        *,
+        permissions: int = 0o644,
+    ) -> IO[Any]:
+        """As the built-in open(); `TanePath.open` is the same with closer types.
+
+        buffering=0 gives the `RawFile`.
+        """
+        return _file.open_file(
+            self,
+            self._text(path),
+            mode,
+            buffering,
+            encoding,
+            errors,
+            newline,
+            permissions,
+        )
+
+    def read_bytes(self, path: Name) -> bytes:
+        """The whole content of a file. A small one takes a single call."""
+        return _file.read_bytes(self, self._text(path))
+
+    @overload
+    def read_many(
+        self, paths: Iterable[Name], *, on_error: Literal["raise"] = "raise"
+    ) -> list[bytes]: ...
+    @overload
+    def read_many(
+        self, paths: Iterable[Name], *, on_error: Literal["return"]
+    ) -> list[bytes | OSError]: ...
+    def read_many(
+        self, paths: Iterable[Name], *, on_error: Literal["raise", "return"] = "raise"
+    ) -> Any:
+        """The contents of many files, in order: the fast way to read them.
+
+        on_error="return" puts the exception in the place of a file that cannot be
+        read.
+        """
+        names = [self._name(path) for path in paths]
+        blob = b"".join(names)
+        base = ffi.from_buffer("char[]", blob)
+        pointers = ffi.new("const char *[]", len(names))
+        at = 0
+        for i, name in enumerate(names):
+            pointers[i] = base + at
+            at += len(name)
+        lengths = ffi.new("int64_t[]", len(names))
+        room = ffi.new("char[]", _BATCH) if len(names) > 1 else ffi.new("char[]", 4096)
+        size = len(room)
+        results: list[bytes | OSError] = []
+        done = 0
+        while done < len(names):
+            left = len(names) - done
+            got = lib.tane_read_files(
+                self._get(), pointers + done, left, room, size, lengths + done
+            )
+            if got < 0:
+                fail(-got, made=self._forks)
+            at = 0
+            for i in range(done, done + got):
+                length = lengths[i]
+                if length >= 0:
+                    results.append(ffi.unpack(room + at, length))
+                    at += length
+                    continue
+                try:
+                    fail(-length, os.fsdecode(names[i][:-1]), made=self._forks)
+                except OSError as error:
+                    if on_error == "raise":
+                        raise
+                    results.append(error)
+            done += got
+            if got == 0:
+                # Too long for the room.
+                path = os.fsdecode(names[done][:-1])
+                try:
+                    with _file.RawFile(self, path, os.O_RDONLY, 0) as file:
+                        results.append(file.readall())
+                except OSError as error:
+                    if on_error == "raise":
+                        raise
+                    results.append(error)
+                done += 1
+        return results
+
+    # ---- looking
+
+    def stat(self, path: Name, *, follow_symlinks: bool = True) -> os.stat_result:
+        return stat_result(self._stat(path, follow_symlinks))
+
+    def _stat(self, path: Name, follow_symlinks: bool = True) -> Any:
+        raw = ffi.new("struct tane_stat *")
+        raw.size = _STAT_SIZE
+        self._do(lib.tane_stat, path, _nofollow(path, follow_symlinks), raw)
+        return raw
+
+    def lstat(self, path: Name) -> os.stat_result:
+        return self.stat(path, follow_symlinks=False)
+
+    def birthtime_ns(self, path: Name) -> int | None:
+        """When a file came into being, in ns since 1970; None if not remembered."""
+        raw = self._stat(path)
+        return _nanoseconds(raw.btime) if raw.has_btime else None
+
+    def exists(self, path: Name) -> bool:
+        return self.path(path).exists()
+
+    def scandir(self, path: Name = "/") -> ScanDir:
+        """The entries of a directory, in the file system's order."""
+        return ScanDir(self, self._text(path))
+
+    def listdir(self, path: Name = "/") -> list[str]:
+        with self.scandir(path) as entries:
+            return [entry.name for entry in entries]
+
+    def walk(
+        self, top: Name = "/", top_down: bool = True, *, follow_symlinks: bool = False
+    ) -> Iterator[tuple[str, list[str], list[str]]]:
+        """As os.walk(), except that errors are raised."""
+        dirs, files = [], []
+        with self.scandir(top) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=follow_symlinks):
+                    dirs.append(entry.name)
+                else:
+                    files.append(entry.name)
+        path = self._text(top)
+        base = path if path.endswith("/") else path + "/"
+        if top_down:
+            yield path, dirs, files
+        for name in dirs:
+            yield from self.walk(base + name, top_down, follow_symlinks=follow_symlinks)
+        if not top_down:
+            yield path, dirs, files
+
+    def readlink(self, path: Name) -> str:
+        to = ffi.new("char[]", 4096)
+        length = self._do(lib.tane_readlink, path, to, 4096)
+        return os.fsdecode(ffi.unpack(to, length))
+
+    def statvfs(self) -> os.statvfs_result:
+        """How full the file system is."""
+        raw = ffi.new("struct tane_statfs *")
+        raw.size = ffi.sizeof("struct tane_statfs")
+        answer = lib.tane_statfs(self._get(), raw)
+        if answer < 0:
+            fail(-answer, made=self._forks)
+        unit = raw.block_size
+        blocks = [n // unit for n in (raw.total, raw.free, raw.available)]
+        files = (raw.files, raw.files_free, raw.files_free)
+        flags = os.ST_RDONLY if raw.read_only else 0
+        return os.statvfs_result((unit, unit, *blocks, *files, flags, raw.name_max))
+
+    # ---- making, removing, changing
+
+    def mkdir(self, path: Name, mode: int = 0o755) -> None:
+        self._do(lib.tane_mkdir, path, mode)
+
+    def makedirs(self, path: Name, mode: int = 0o755, exist_ok: bool = False) -> None:
+        """Those it lies in get mode 0o755."""
+        here = self.path(path)
+        for parent in reversed(here.parents):
+            try:
+                self.mkdir(parent)
+            except OSError:
+                if not parent.is_dir():
+                    raise
+        here.mkdir(mode, exist_ok=exist_ok)
+
+    def touch(self, path: Name, mode: int = 0o644, exist_ok: bool = True) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | (0 if exist_ok else os.O_EXCL)
+        _file.RawFile(self, self._text(path), flags, mode).close()
+        self.utime(path)
+
+    def unlink(self, path: Name) -> None:
+        self._do(lib.tane_unlink, path)
+
+    remove = unlink
+
+    def rmdir(self, path: Name) -> None:
+        self._do(lib.tane_rmdir, path)
+
+    def rmtree(self, path: Name) -> None:
+        """Remove it with everything below; links are removed, not followed."""
+        self._do(lib.tane_remove_all, path)
+
+    def _two(self, call: Any, path: Name, new: Name, *args: Any) -> None:
+        answer = call(self._get(), self._name(path), self._name(new), *args)
+        if answer < 0:
+            fail(-answer, str(path), None, str(new), self._forks)
+
+    def rename(self, path: Name, new: Name) -> None:
+        """What has the new name is replaced."""
+        self._two(lib.tane_rename, path, new, 0)
+
+    replace = rename
+
+    def link(self, path: Name, new: Name) -> None:
+        self._two(lib.tane_link, path, new)
+
+    def symlink(self, target: str, path: Name) -> None:
+        """Make a link at `path` that says `target`."""
+        self._two(lib.tane_symlink, target, path)
+
+    def mknod(self, path: Name, mode: int, device: int = 0) -> None:
+        self._do(lib.tane_mknod, path, mode, device)
+
+    def truncate(self, path: Name, length: int) -> None:
+        self._do(lib.tane_truncate, path, length)
+
+    def chmod(self, path: Name, mode: int) -> None:
+        self._do(lib.tane_chmod, path, mode)
+
+    def chown(
+        self, path: Name, uid: int, gid: int, *, follow_symlinks: bool = True
+    ) -> None:
+        """-1 leaves one as it is."""
+        uid, gid = uid & 0xFFFFFFFF, gid & 0xFFFFFFFF
+        self._do(lib.tane_chown, path, uid, gid, _nofollow(path, follow_symlinks))
+
+    def utime(
+        self,
+        path: Name,
+        *,
+        ns: tuple[int, int] | None = None,
+        follow_symlinks: bool = True,
+    ) -> None:
+        """Access and modification time in ns since 1970; None: now."""
+        stamps = []
+        for value in ns or (time.time_ns(),) * 2:
+            seconds, nanoseconds = divmod(value, 1_000_000_000)
+            stamp = ffi.new("struct tane_timestamp *")
+            stamp.seconds, stamp.nanoseconds = seconds, nanoseconds
+            stamps.append(stamp)
+        self._do(lib.tane_utimens, path, *stamps, _nofollow(path, follow_symlinks))
+
+    # ---- extended attributes
+
+    def getxattr(self, path: Name, name: str, *, follow_symlinks: bool = True) -> bytes:
+        """OSError ENODATA: there is no such attribute."""
+        key, flags = os.fsencode(name), _nofollow(path, follow_symlinks)
+        return self._grow(lib.tane_getxattr, path, (key,), flags)
+
+    def listxattr(self, path: Name, *, follow_symlinks: bool = True) -> list[str]:
+        flags = _nofollow(path, follow_symlinks)
+        names = self._grow(lib.tane_listxattr, path, (), flags).split(b"\0")
+        return [os.fsdecode(name) for name in names if name]
+
+    def _grow(
+        self, call: Any, path: Name, before: tuple[Any, ...], flags: int
+    ) -> bytes:
+        for size in (512, 1 << 16):
+            to = ffi.new("char[]", size)
+            try:
+                length = self._do(call, path, *before, to, size, flags)
+            except OSError as error:
+                if error.errno == errno.ERANGE and size == 512:
+                    continue
+                raise
+            return bytes(ffi.unpack(to, length))
+        raise AssertionError("Linux has no larger ones")
+
+    def setxattr(
+        self,
+        path: Name,
+        name: str,
+        value: bytes,
+        flags: int = 0,
+        *,
+        follow_symlinks: bool = True,
+    ) -> None:
+        """flags: os.XATTR_CREATE or os.XATTR_REPLACE."""
+        follow = _nofollow(path, follow_symlinks)
+        key = os.fsencode(name)
+        self._do(lib.tane_setxattr, path, key, value, len(value), flags, follow)
+
+    def removexattr(
+        self, path: Name, name: str, *, follow_symlinks: bool = True
+    ) -> None:
+        flags = _nofollow(path, follow_symlinks)
+        self._do(lib.tane_removexattr, path, os.fsencode(name), flags)
+
+    # ---- copying
+
+    def copy_out(
+        self,
+        source: Name,
+        to: str | os.PathLike[str],
+        *,
+        callback: _copy.Progress | None = None,
+    ) -> None:
+        """Copy a file or tree to the host, where `to` is the copy's own name.
+
+        Kept: content with its holes, times, modes, links, hard links within the
+        tree, devices and FIFOs, extended attributes, and owners if the process is
+        root. What the destination refuses is left behind with a `LossWarning`.
+        Files there are replaced; links there are never followed.
+
+        `callback(bytes_done, bytes_total)` is called as it goes; see `tane.drive`.
+        """
+        _copy.copy_out(self, self._text(source), os.fspath(to), callback)
+
+    def copy_in(
+        self,
+        source: str | os.PathLike[str],
+        to: Name,
+        *,
+        callback: _copy.Progress | None = None,
+    ) -> None:
+        """The other way round. Owners are kept."""
+        _copy.copy_in(self, os.fspath(source), self._text(to), callback)
+
+    # ---- the end
+
+    def sync(self) -> None:
+        """Everything written so far is in the image when this returns."""
+        answer = lib.tane_sync(self._get())
+        if answer < 0:
+            fail(-answer, self.image.path, message(), made=self._forks)
+
+    def close(self) -> None:
+        """Write everything back and unmount. Twice does nothing.
+
+        OSError: a write failed since the mount, and the data may be incomplete;
+        EBUSY: files are still open, and the mount stays until they are closed.
+        """
+        handle, self._handle = self._handle, None
+        if handle is None:
+            return
+        try:
+            if self._forks != forks():
+                # Nothing can be done for it here; the parent has it.
+                ffi.gc(handle, None)
+                return
+            # Other threads may be inside a call, whose arguments hold references.
+            end = time.monotonic() + _PATIENCE
+            while sys.getrefcount(handle) > 2:
+                if time.monotonic() > end:
+                    self._handle = handle
+                    fail(errno.EBUSY, self.image.path, "another thread is using it")
+                time.sleep(0.001)
+            ffi.gc(handle, None)
+            answer = lib.tane_unmount(handle)
+            if answer < 0:
+                fail(-answer, self.image.path, message(), made=self._forks)
+        finally:
+            if self._owns_image:
+                self.image.close()
+
+    def __enter__(self) -> Mount:
+        self._get()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) is not None and self.image.mode == "rw":
+            # It is unmounted, but nobody hears whether all was written.
+            text = f"unclosed {self!r}"
+            warnings.warn(text, ResourceWarning, stacklevel=2, source=self)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._handle is None else "open"
+        return f"<tane.Mount of {self.image.path!r} {state}>"
+
+
+def _nofollow(path: Name, follow_symlinks: bool) -> int:
+    # What has no last name, such as "/", is no link.
+    nameless = not str(path).strip("/.")
+    return 0 if follow_symlinks or nameless else int(lib.TANE_NOFOLLOW)

@@ -1,0 +1,5 @@
+# What cffi makes of tane.h.
+from typing import Any
+
+ffi: Any
+lib: Any

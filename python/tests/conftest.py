@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the tests share: images, made by the host's own tools."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import tane
+
+SBIN = {**os.environ, "PATH": f"/usr/sbin:/sbin:{os.environ['PATH']}"}
+
+MakeImage = Callable[..., Path]
+
+
+def run(*command: str | os.PathLike[str], codes: tuple[int, ...] = (0,)) -> str:
+    done = subprocess.run(command, env=SBIN, capture_output=True, text=True)
+    assert done.returncode in codes, f"{command}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def fsck(image: Path) -> None:
+    run("e2fsck", "-fn", image)
+
+
+@pytest.fixture
+def make_image(tmp_path: Path) -> MakeImage:
+    """An image with an ext4 that holds some files, by path."""
+
+    def make(
+        files: dict[str, bytes] | None = None, name: str = "disk.img", mib: int = 32
+    ) -> Path:
+        tree = tmp_path / f"{name}.tree"
+        tree.mkdir()
+        for path, content in (files or {}).items():
+            file = tree / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        image = tmp_path / name
+        with image.open("wb") as new:
+            new.truncate(mib << 20)
+        run("mkfs.ext4", "-qF", "-L", "test", "-d", tree, image)
+        return image
+
+    return make
+
+
+@pytest.fixture
+def image(make_image: MakeImage) -> Path:
+    return make_image({"hello": b"from the image\n", "dir/inner": b"deeper\n"})
+
+
+@pytest.fixture
+def mount(image: Path) -> Iterator[tane.Mount]:
+    """A mount for writing; the file system must be sound afterwards."""
+    with tane.open(image, mode="rw") as mount:
+        yield mount
+    fsck(image)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Promises about copies between an image and the host."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from tqdm import tqdm
+
+import tane
+
+
+def tree(top: Path) -> None:
+    (top / "d/empty").mkdir(parents=True)
+    (top / "f").write_bytes(os.urandom(300_000))
+    with (top / "d/holes").open("wb") as file:
+        file.seek(5 << 20)
+        file.write(b"data")
+        file.truncate(9 << 20)
+    (top / "d/link").symlink_to("../f")
+    os.link(top / "f", top / "d/hard")
+    os.mkfifo(top / "d/fifo")
+    os.setxattr(top / "f", "user.note", b"kept")
+    (top / "d").chmod(0o750)
+    os.utime(top / "d/link", ns=(5, 6), follow_symlinks=False)
+    os.utime(top / "f", ns=(1, 2))
+    os.utime(top / "d", ns=(3, 4))
+
+
+Facts = dict[str, tuple[object, ...]]
+
+
+def facts(top: Path) -> Facts:
+    """All that a copy keeps."""
+    found: Facts = {}
+    for path in [top, *sorted(top.rglob("*"))]:
+        is_link, is_file = path.is_symlink(), path.is_file()
+        s = path.lstat()
+        names = os.listxattr(path, follow_symlinks=False)
+        found[str(path.relative_to(top))] = (
+            *(s.st_mode, s.st_mtime_ns, s.st_uid, s.st_gid),
+            s.st_nlink if not stat.S_ISDIR(s.st_mode) else 0,
+            os.readlink(path) if is_link else None,
+            path.read_bytes() if is_file and not is_link else None,
+            {n: os.getxattr(path, n, follow_symlinks=False) for n in names},
+        )
+    return found
+
+
+def test_a_tree_comes_back_as_it_went_in(mount: tane.Mount, tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    tree(tmp_path / "tree")
+    mount.copy_in(tmp_path / "tree", "/tree")
+    (mount / "tree").copy_out(tmp_path / "back")
+    assert facts(tmp_path / "back") == facts(tmp_path / "tree")
+    for name in (mount / "tree/d/holes", tmp_path / "back/d/holes"):
+        assert name.stat().st_blocks * 512 < 1 << 20
+
+
+def test_a_copy_replaces_files_and_merges_directories(
+    mount: tane.Mount, tmp_path: Path
+) -> None:
+    to = tmp_path / "to"
+    (to / "dir").mkdir(parents=True)
+    (to / "dir/other").write_text("stays")
+    (to / "dir/inner").write_text("goes")
+    mount.copy_out("/dir", to / "dir")
+    assert (to / "dir/inner").read_text() == "deeper\n"
+    assert (to / "dir/other").read_text() == "stays"
+    with pytest.raises(IsADirectoryError):
+        mount.copy_out("/hello", to / "dir")
+    (mount / "dir/own").write_text("own")
+    mount.copy_in(to / "dir", "/dir")
+    assert (mount / "dir/other").read_text() == "stays"
+    assert (mount / "dir/own").read_text() == "own"
+
+
+def test_a_copy_follows_no_link_of_the_destination(
+    mount: tane.Mount, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    to = tmp_path / "to"
+    to.mkdir()
+    (to / "dir").symlink_to(outside)
+    (to / "hello").symlink_to(outside / "hello")
+    with pytest.raises(FileExistsError):
+        mount.copy_out("/dir", to / "dir")
+    mount.copy_out("/hello", to / "hello")
+    assert not (to / "hello").is_symlink()
+    assert list(outside.iterdir()) == []
+
+
+def test_progress_counts_bytes_up_to_the_total(
+    mount: tane.Mount, tmp_path: Path
+) -> None:
+    (mount / "dir/large").write_bytes(bytes(5 << 20))
+    seen: list[tuple[int, int]] = []
+    mount.copy_out("/dir", tmp_path / "out", callback=lambda *at: seen.append(at))
+    total = (5 << 20) + len("deeper\n")
+    assert seen[0] == (0, total) and seen[-1] == (total, total)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert len(seen) > 3
+
+
+def test_callbacks_drive_tqdm(mount: tane.Mount, tmp_path: Path) -> None:
+    with open(os.devnull, "w") as nowhere, tqdm(file=nowhere, unit="B") as bar:
+        mount.copy_out("/hello", tmp_path / "out", callback=tane.drive(bar))
+        assert (bar.n, bar.total) == (15, 15)
+
+
+def test_what_a_callback_raises_ends_the_copy(
+    mount: tane.Mount, tmp_path: Path
+) -> None:
+    def stop(done: int, total: int) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        mount.copy_out("/dir", tmp_path / "out", callback=stop)
+
+
+def test_what_the_destination_refuses_is_a_warning(
+    mount: tane.Mount, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A name of no class of attributes that the host has.
+    (mount / "hello").setxattr("user.x", b"1")
+
+    def refuse(*args: object, **kw: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "setxattr", refuse)
+    with pytest.warns(tane.LossWarning, match=r"user\.x was left behind"):
+        mount.copy_out("/hello", tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == b"from the image\n"

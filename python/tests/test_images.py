@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Promises about kernels, images and mounts."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+from conftest import MakeImage, fsck, run
+
+import tane
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_an_image_opens_in_one_step(image: Path) -> None:
+    with tane.open(image) as mount:
+        assert (mount / "hello").read_text() == "from the image\n"
+        assert sorted(p.name for p in mount.root.iterdir()) == [
+            "dir",
+            "hello",
+            "lost+found",
+        ]
+
+
+def test_reading_changes_no_byte(image: Path) -> None:
+    before = digest(image)
+    with tane.open(image) as mount:
+        mount.read_bytes("/hello")
+        with pytest.raises(OSError, match="Read-only") as refused:
+            (mount / "new").write_bytes(b"")
+        assert refused.value.errno == errno.EROFS
+    assert digest(image) == before
+
+
+def test_what_was_written_is_there_after_close(image: Path) -> None:
+    with tane.open(image, mode="rw") as mount:
+        (mount / "new").write_text("kept")
+    fsck(image)
+    assert run("debugfs", "-R", "cat /new", image) == "kept"
+
+
+def test_a_selector_chooses_the_partition(image: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "partitioned.img"
+    with disk.open("wb") as file:
+        file.truncate(68 << 20)
+        file.seek(446)
+        # Two entries of an MBR, at 1 MiB and at 34 MiB, 32 MiB each.
+        for start in (2048, 34 * 2048):
+            entry = bytes([0, 0, 0, 0, 0x83, 0, 0, 0])
+            file.write(
+                entry + start.to_bytes(4, "little") + (65536).to_bytes(4, "little")
+            )
+        file.seek(510)
+        file.write(b"\x55\xaa")
+        file.seek(34 << 20)
+        file.write(image.read_bytes())
+    with pytest.raises(tane.SelectorError) as refused:
+        tane.open(disk, "1")
+    assert refused.value.errno == errno.ENXIO
+    assert [v.selector for v in refused.value.choices] == [None, "1", "2"]
+    for at in ("2", "label=test"):
+        with tane.open(disk, at) as mount:
+            assert mount.read_bytes("hello") == b"from the image\n"
+    with tane.open(f"{disk}@2") as mount:
+        assert mount.selector == "2"
+        assert (mount / "hello").address == f"{disk}@2:/hello"
+    with tane.open(disk) as mount:
+        assert mount.selector is None
+    with disk.open("r+b") as file:
+        file.seek(1 << 20)
+        file.write(image.read_bytes())
+    with pytest.raises(tane.SelectorError) as several:
+        tane.open(disk)
+    assert several.value.errno == errno.ENOTUNIQ
+    assert "choose one: 1, 2" in str(several.value)
+    with pytest.raises(ValueError, match="not a selector"):
+        tane.open(disk, "two")
+
+
+def test_containers_are_told_by_their_content(image: Path, tmp_path: Path) -> None:
+    qcow2 = tmp_path / "disk.qcow2"
+    run("qemu-img", "convert", "-O", "qcow2", image, qcow2)
+    with tane.open(qcow2) as mount:
+        assert mount.read_bytes("hello") == b"from the image\n"
+    overlay = tmp_path / "over.qcow2"
+    before = digest(qcow2)
+    with tane.open(qcow2, mode="rw", overlay=overlay) as mount:
+        (mount / "hello").write_text("changed")
+    assert digest(qcow2) == before
+    with tane.open(qcow2, overlay=overlay) as mount:
+        assert mount.read_bytes("hello") == b"changed"
+    with pytest.raises(OSError, match="no such image format"):
+        tane.open(qcow2, format="nonsense")
+
+
+def test_an_encrypted_volume_takes_its_passphrase(image: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "luks.img"
+    with disk.open("wb") as file:
+        file.truncate(40 << 20)
+    key = tmp_path / "key"
+    key.write_text("pass phrase")
+    run(
+        *(
+            "cryptsetup",
+            "-q",
+            "luksFormat",
+            "--type",
+            "luks1",
+            "--pbkdf-force-iterations",
+        ),
+        *("1000", "--key-file", key, disk),
+    )
+    with pytest.raises(tane.LockedError) as locked:
+        tane.open(disk)
+    assert locked.value.errno == errno.ENOKEY
+    with tane.Image(disk) as opened:
+        assert [v.locked for v in opened.volumes] == [True]
+    with pytest.raises(tane.LockedError):
+        tane.open(disk, passphrase="wrong")
+    with tane.Image(disk, passphrase=["wrong", b"pass phrase"]) as opened:
+        assert [v.kind for v in opened.volumes] == ["disk", "luks"]
+        assert not any(v.locked for v in opened.volumes)
+
+
+def test_volumes_are_described(image: Path) -> None:
+    with tane.Image(image) as opened:
+        (volume,) = opened.volumes
+        assert (volume.kind, volume.fstype, volume.label) == ("disk", "ext4", "test")
+        assert volume.mountable and volume.size == 32 << 20
+        uuid = run("blkid", "-s", "UUID", "-o", "value", image).strip()
+        assert volume.uuid == uuid
+
+
+def test_an_image_is_locked_while_it_is_written(image: Path) -> None:
+    with (
+        tane.open(image, mode="rw"),
+        pytest.raises(OSError, match="in use by another program"),
+    ):
+        tane.open(image, mode="rw")
+    tane.open(image, mode="rw").close()
+
+
+def test_a_missing_image_is_file_not_found(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as missing:
+        tane.open(tmp_path / "none.img")
+    assert missing.value.filename == str(tmp_path / "none.img")
+    with pytest.raises(IsADirectoryError):
+        tane.open(tmp_path)
+    with pytest.raises(ValueError, match="names a file in an image"):
+        tane.open(f"{tmp_path}/none.img:/etc")
+
+
+def test_a_kernel_that_was_halted_says_so(image: Path) -> None:
+    with tane.Kernel(memory=128 << 20) as kernel:
+        mount = tane.open(image, kernel=kernel)
+        assert "Linux version" in kernel.dmesg()
+        assert kernel.is_alive
+        kernel.halt()
+        with pytest.raises(tane.KernelError) as dead:
+            mount.read_bytes("hello")
+        assert dead.value.errno == errno.ESHUTDOWN
+        assert not kernel.is_alive
+        assert kernel.last_words() == "halted"
+        with pytest.raises(tane.KernelError):
+            mount.close()
+
+
+def test_several_kernels_live_side_by_side(make_image: MakeImage) -> None:
+    images = [make_image({"n": b"%d" % n}, f"{n}.img", 8) for n in range(3)]
+    mounts = [tane.open(image) for image in images]
+    assert [m.read_bytes("n") for m in mounts] == [b"0", b"1", b"2"]
+    assert len({id(m.kernel) for m in mounts}) == 3
+    for mount in mounts:
+        mount.close()
+
+
+def test_one_kernel_serves_several_images(make_image: MakeImage) -> None:
+    with tane.Kernel() as kernel:
+        first = tane.open(make_image({"f": b"1"}, "1.img", 8), kernel=kernel)
+        second = tane.open(make_image({"f": b"2"}, "2.img", 8), kernel=kernel)
+        assert first.read_bytes("f") + second.read_bytes("f") == b"12"
+    # Leaving the kernel has closed them.
+    with pytest.raises(ValueError, match="closed"):
+        first.read_bytes("f")
+    first.close()
+
+
+def test_any_system_call_can_be_made() -> None:
+    with tane.Kernel() as kernel:
+        assert kernel.syscall(39) == 1  # getpid()
+        name = bytearray(6 * 65)
+        kernel.syscall(63, name)  # uname()
+        assert name.startswith(b"Linux\0")
+        with pytest.raises(OSError) as refused:
+            kernel.syscall(3, 9999)  # close()
+        assert refused.value.errno == errno.EBADF
+
+
+def test_everything_that_was_opened_is_given_back(image: Path) -> None:
+    def count() -> tuple[int, int]:
+        return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+    tane.open(image).close()
+    before = count()
+    for _ in range(5):
+        with tane.open(image) as mount, mount.open("hello") as file:
+            file.read()
+    assert count() == before
+
+
+def test_closing_says_that_files_are_open(image: Path) -> None:
+    mount = tane.open(image, mode="rw")
+    file = (mount / "f").open("wb", buffering=0)
+    with pytest.raises(OSError, match="still open") as busy:
+        mount.close()
+    assert busy.value.errno == errno.EBUSY
+    file.close()
+    fsck(image)
+
+
+def test_a_mount_for_writing_that_is_forgotten_warns(image: Path) -> None:
+    mount = tane.open(image, mode="rw")
+    with pytest.warns(ResourceWarning, match="unclosed"):
+        del mount
+
+
+def test_addresses_are_taken_apart(image: Path) -> None:
+    parse = tane.Address.parse
+    assert parse(f"{image}:/a:/b") == (str(image), None, "/a:/b")
+    assert parse(f"{image}@2,subvol=x:/a") == (str(image), "2,subvol=x", "/a")
+    assert parse(image) == (str(image), None, "/")
+    assert parse(image, images_only=False) is None
+    assert str(parse(f"{image}@vg/root:/a")) == f"{image}@vg/root:/a"
+    odd = image.with_name("a@b.img")
+    image.rename(odd)
+    assert parse(f"{odd}:/x") == (str(odd), None, "/x")
+    with pytest.raises(ValueError, match="not a selector"):
+        parse(f"{odd}@two:/x")

@@ -1,0 +1,59 @@
+//! Damaged images of every file system, in processes of their own: what a worker
+//! does, and who looks after it.
+//!
+//! sparse, damage, checksums: an image, changed as a seed says
+//! kinds, tree, hfsplus, bases: the sound images that are changed
+//! exercise, worker: what is done with each
+//! watcher, finding: who counts, and goes on when a worker does not
+
+mod bases;
+mod checksums;
+mod damage;
+mod exercise;
+mod finding;
+mod hfsplus;
+pub mod kinds;
+mod sparse;
+mod tree;
+mod watcher;
+mod worker;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tane::Kernel;
+
+pub use watcher::hunt;
+pub use worker::work;
+
+/// What gets the kernel's log.
+type Log = Arc<Mutex<String>>;
+
+/// What is kept of it for each image; more than any oops has.
+const LOG: usize = 1 << 20;
+
+/// A kernel with all file systems, and no more memory than damage should take.
+fn boot(log: Option<Log>) -> Kernel {
+    let mut builder = crate::inside::builder("default").expect("a kernel image");
+    builder = builder.memory(160 << 20);
+    if let Some(log) = log {
+        builder = builder.log(move |text| {
+            let mut log = log.lock().unwrap_or_else(|e| e.into_inner());
+            // Some file systems complain millions of times.
+            if log.len() < LOG || text.contains(finding::WARNING) {
+                log.push_str(text);
+            }
+        });
+    }
+    builder.boot().unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    let value = std::env::var(name).ok();
+    value.map_or(default, |value| value.parse().expect("a number"))
+}
+
+/// How long one image may take.
+fn limit() -> Duration {
+    let default = tane_test_support::PATIENCE.as_secs();
+    Duration::from_secs(setting("TANE_HOSTILE_LIMIT", default))
+}

@@ -1,0 +1,210 @@
+//! Looks after workers: counts what they report, starts another when one dies or
+//! hangs, and prints a row of docs/hostile.md.
+
+use super::{limit, setting};
+use crate::common::TempDir;
+use serde_json::{json, Value};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
+use std::time::Duration;
+use tane_test_support::skip;
+
+/// Images for each file system where nobody asks for more: all of them within
+/// two minutes.
+const COUNT: u64 = 12;
+
+#[derive(Default)]
+struct Tally {
+    counts: BTreeMap<String, u64>,
+    warnings: BTreeMap<String, Vec<u64>>,
+    deaths: BTreeMap<String, Vec<String>>,
+    hangs: Vec<u64>,
+    /// What must not be: the caller crashed, or could not be freed.
+    failures: Vec<String>,
+    slowest: u64,
+    lines: Vec<Value>,
+}
+
+impl Tally {
+    fn count(&self, result: &str) -> u64 {
+        self.counts.get(result).copied().unwrap_or_default()
+    }
+
+    fn add(&mut self, line: Value) {
+        let seed = line["seed"].as_u64().unwrap_or_default();
+        if line["hang"].is_string() {
+            // Twice, if it does so with a fresh kernel too.
+            if self.hangs.last() != Some(&seed) {
+                self.hangs.push(seed);
+            }
+        } else if let Some(result) = line["result"].as_str() {
+            let hung = self.hangs.last() == Some(&seed);
+            let result = if hung { "hung" } else { result };
+            *self.counts.entry(result.to_owned()).or_default() += 1;
+            self.slowest = self.slowest.max(line["ms"].as_u64().unwrap_or_default());
+            for warning in line["warnings"].as_array().into_iter().flatten() {
+                let warning = warning.as_str().unwrap_or_default();
+                self.warnings
+                    .entry(warning.to_owned())
+                    .or_default()
+                    .push(seed);
+            }
+            if result == "died" {
+                let place = line["place"].as_str().unwrap_or_default().to_owned();
+                let alone = line["alone"].as_bool().unwrap_or_default();
+                let seed = if alone {
+                    seed.to_string()
+                } else {
+                    format!("{seed} (not alone)")
+                };
+                self.deaths.entry(place).or_default().push(seed);
+            }
+            if result == "no useful error" {
+                let error = &line["error"];
+                self.failures
+                    .push(format!("seed {seed}: no useful error: {error}"));
+            }
+            self.lines.push(line);
+        }
+    }
+
+    /// Tried, refused, mounted with errors, without, died, hung, warnings.
+    fn row(&self, name: &str) -> String {
+        let tried: u64 = self.counts.values().sum();
+        let results = ["refused", "errors", "fine", "died", "hung"].map(|r| self.count(r));
+        let [refused, errors, fine, died, hung] = results;
+        let warnings: usize = self.warnings.values().map(Vec::len).sum();
+        let slowest = self.slowest as f64 / 1000.0;
+        format!("| {name} | {tried} | {refused} | {errors} | {fine} | {warnings} | {died} | {hung} | {slowest:.1} s |")
+    }
+
+    fn findings(&self, name: &str) -> String {
+        let mut text = String::new();
+        for (place, seeds) in &self.deaths {
+            text += &format!("{name} died: {place}: seeds {}\n", seeds.join(" "));
+        }
+        for (place, seeds) in &self.warnings {
+            let mut seeds = seeds.clone();
+            seeds.dedup();
+            let shown: Vec<_> = seeds.iter().take(8).map(u64::to_string).collect();
+            let more = if seeds.len() > 8 { " ..." } else { "" };
+            let shown = shown.join(" ");
+            text += &format!(
+                "{name} warning: {place}: {} seeds: {shown}{more}\n",
+                seeds.len()
+            );
+        }
+        if !self.hangs.is_empty() {
+            text += &format!("{name} hangs: seeds {:?}\n", self.hangs);
+        }
+        text
+    }
+}
+
+fn start(name: &str, dir: &Path, first: u64, end: u64) -> (Child, Receiver<Value>) {
+    let program = std::env::current_exe().expect("this program");
+    let mut child = Command::new(program)
+        .args(["--exact", "worker", "--ignored", "--nocapture"])
+        .env("TANE_HOSTILE_WORKER", format!("{name} {first} {end}"))
+        .env("TANE_HOSTILE_WORKER_DIR", dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a worker");
+    let out = BufReader::new(child.stdout.take().expect("its stdout"));
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for line in out.split(b'\n').map_while(Result::ok) {
+            let value = serde_json::from_slice::<Value>(&line).ok();
+            if value.is_some_and(|value| value.is_object() && sender.send(value).is_err()) {
+                return;
+            }
+        }
+    });
+    (child, receiver)
+}
+
+/// One worker until its end: true if it is done, else the seed to go on with.
+fn watch(name: &str, dir: &Path, first: u64, end: u64, tally: &mut Tally) -> Result<bool, u64> {
+    let (mut child, lines) = start(name, dir, first, end);
+    // A worker cuts a hang itself, and ends itself if that fails.
+    let patience = limit() * 2 + Duration::from_secs(120);
+    let mut current = first;
+    let mut what = String::from("the start");
+    let mut skipped = false;
+    let mut done = false;
+    loop {
+        match lines.recv_timeout(patience) {
+            Ok(line) => {
+                if let Some(text) = line["what"].as_str() {
+                    current = line["seed"].as_u64().unwrap_or(current);
+                    what = format!("{}: {text}", line["kind"].as_str().unwrap_or_default());
+                }
+                skipped |= line["skip"].is_string();
+                done |= line["end"].is_boolean();
+                tally.add(line);
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                let _ = child.kill();
+                tally
+                    .failures
+                    .push(format!("seed {current}: hangs past any limit: {what}"));
+                break;
+            }
+        }
+    }
+    let status = child.wait().expect("the worker's status");
+    if done || skipped {
+        assert!(status.success(), "a worker for {name}: {status}");
+        return Ok(!skipped);
+    }
+    if tally.failures.is_empty()
+        || !tally
+            .failures
+            .iter()
+            .any(|f| f.starts_with(&format!("seed {current}:")))
+    {
+        tally.failures.push(format!(
+            "seed {current}: the caller ended with {status}: {what}"
+        ));
+    }
+    Err(current + 1)
+}
+
+/// Every image of this file system: an error or a mount, in time, and the caller
+/// lives. What the kernel itself does wrong is printed, with the seeds.
+///
+/// TANE_HOSTILE_SEED and TANE_HOSTILE_COUNT choose the images, TANE_HOSTILE_LIMIT
+/// the seconds for each, TANE_HOSTILE_DIR where sound images and reports stay.
+pub fn hunt(name: &str) {
+    let temporary = TempDir::new();
+    let kept = std::env::var_os("TANE_HOSTILE_DIR").map(PathBuf::from);
+    let dir = kept.as_deref().unwrap_or(temporary.path()).join(name);
+    let mut first = setting("TANE_HOSTILE_SEED", 0);
+    let end = first + setting("TANE_HOSTILE_COUNT", COUNT);
+    let mut tally = Tally::default();
+    while first < end {
+        match watch(name, &dir, first, end, &mut tally) {
+            Ok(true) => break,
+            Ok(false) => return skip(format!("a tool that makes {name} is missing")),
+            Err(next) => first = next,
+        }
+    }
+    println!("{}\n{}", tally.row(name), tally.findings(name));
+    if kept.is_some() {
+        let report = json!({
+            "row": tally.row(name), "findings": tally.findings(name),
+            "failures": tally.failures, "images": tally.lines,
+        });
+        std::fs::write(dir.join("report.json"), report.to_string()).expect("the report");
+    }
+    assert!(tally.failures.is_empty(), "{}", tally.failures.join("\n"));
+    for place in tally.deaths.keys() {
+        let function = place.rsplit(" in ").next().unwrap_or_default();
+        assert!(!function.starts_with("tane_"), "died in the port: {place}");
+    }
+}
