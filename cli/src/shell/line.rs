@@ -24,7 +24,7 @@ pub enum What {
     #[command(flatten)]
     Own(Own),
     #[command(flatten)]
-    Verb(Verb),
+    Verb(Box<Verb>),
 }
 
 #[derive(Subcommand)]

@@ -204,20 +204,21 @@ impl Shell {
             }
         };
         let global = line.options(&self.global)?;
-        match line.what {
-            What::Own(own) => builtins::run(self, own, &global),
-            What::Verb(
-                Verb::Bench(_)
-                | Verb::Generate(_)
-                | Verb::Kaslr(_)
-                | Verb::Mount(_)
-                | Verb::Sh(_)
-                | Verb::Umount(_),
-            ) => {
+        let verb = match line.what {
+            What::Own(own) => return builtins::run(self, own, &global),
+            What::Verb(verb) => *verb,
+        };
+        match verb {
+            Verb::Bench(_)
+            | Verb::Generate(_)
+            | Verb::Kaslr(_)
+            | Verb::Mount(_)
+            | Verb::Sh(_)
+            | Verb::Umount(_) => {
                 let text = "this verb is not for a session: run it from a shell";
                 Err(Failure::usage(text))
             }
-            What::Verb(verb) => crate::run(verb, &global).map(Step::Done),
+            verb => crate::run(verb, &global).map(Step::Done),
         }
     }
 }
