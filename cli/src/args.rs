@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::session::Kept;
 use crate::verbs::*;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -150,6 +151,9 @@ pub struct Global {
     /// Tell what is being done
     #[arg(short, long, global = true, help_heading = "Output")]
     pub verbose: bool,
+    /// What is open already.
+    #[arg(skip)]
+    pub kept: Kept,
 }
 
 impl Global {
@@ -169,6 +173,9 @@ pub enum Verb {
     Stat(stat::Args),
     Find(find::Args),
     Df(df::Args),
+    Du(du::Args),
+    Tree(tree::Args),
+    Diff(diff::Args),
     Cp(cp::Args),
     Mkdir(mkdir::Args),
     Rm(rm::Args),
@@ -177,6 +184,9 @@ pub enum Verb {
     Chmod(chmod::Args),
     Chown(chown::Args),
     Touch(touch::Args),
+    Truncate(truncate::Args),
+    Xattr(xattr::Args),
+    Trim(trim::Args),
     Mkfs(mkfs::Args),
     Fsck(fsck::Args),
     Resize(resize::Args),
@@ -184,6 +194,7 @@ pub enum Verb {
     Tar(tar::Args),
     Mount(mount::Args),
     Umount(umount::Args),
+    Sh(sh::Args),
     Syscall(syscall::Args),
     Dmesg(dmesg::Args),
     Kaslr(kaslr::Args),

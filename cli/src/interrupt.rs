@@ -2,8 +2,9 @@
 //! nothing else, so no handler ever runs on a stack of the image's kernel.
 
 use crate::args::Global;
-use crate::failure::{INTERRUPTED, OUT_OF_TIME};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use crate::failure::{Failure, Result, INTERRUPTED, OUT_OF_TIME};
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::Relaxed};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,15 @@ const TOGETHER: Duration = Duration::from_millis(200);
 
 static STOP: AtomicBool = AtomicBool::new(false);
 static ORDERLY: AtomicBool = AtomicBool::new(false);
+/// Interrupts since the command, or line of a session, began.
+static COUNT: AtomicU32 = AtomicU32::new(0);
+/// `tane sh` runs: an interrupt ends a command of it, not the process.
+static SESSION: AtomicBool = AtomicBool::new(false);
+static INTERACTIVE: AtomicBool = AtomicBool::new(false);
+/// The session is to end too.
+static END: AtomicBool = AtomicBool::new(false);
+/// An eventfd that is written then.
+static WAKE: AtomicI32 = AtomicI32::new(-1);
 
 /// True once somebody has asked to stop.
 pub fn requested() -> bool {
@@ -22,6 +32,59 @@ pub fn requested() -> bool {
 /// and whoever writes it stops at the next file.
 pub fn be_orderly() {
     ORDERLY.store(true, Relaxed);
+}
+
+/// For loops of verbs: an error once somebody has asked to stop.
+pub fn check() -> Result<()> {
+    match requested() {
+        true => Err(Failure::interrupted()),
+        false => Ok(()),
+    }
+}
+
+/// From now on an interrupt stops the command at hand only. What ends a session
+/// is a hangup, a termination and, unless it is interactive, Ctrl-C as well.
+pub fn begin_session(interactive: bool) {
+    // SAFETY: no memory involved.
+    WAKE.store(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) }, Relaxed);
+    INTERACTIVE.store(interactive, Relaxed);
+    SESSION.store(true, Relaxed);
+}
+
+/// What was asked of the line before does not concern the next one.
+pub fn begin_line() {
+    COUNT.store(0, Relaxed);
+    STOP.store(session_is_over(), Relaxed);
+}
+
+pub fn session_is_over() -> bool {
+    END.load(Relaxed)
+}
+
+/// Readable once the session is over; -1 if the host gave none.
+pub fn wake_descriptor() -> RawFd {
+    WAKE.load(Relaxed)
+}
+
+/// Runs `work` with SIGWINCH let in, or kept out: its handler may run on stacks of
+/// the host only, so it is blocked but for while a line is edited.
+pub fn with_resizes<T>(let_in: bool, work: impl FnOnce() -> T) -> T {
+    // SAFETY: sigset_t is plain data; the pointers are to live ones.
+    unsafe {
+        let mut set = std::mem::zeroed::<libc::sigset_t>();
+        let mut before = set;
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGWINCH);
+        let how = if let_in {
+            libc::SIG_UNBLOCK
+        } else {
+            libc::SIG_BLOCK
+        };
+        libc::pthread_sigmask(how, &set, &mut before);
+        let done = work();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        done
+    }
 }
 
 type Handler = Box<dyn Fn(u32) + Send + Sync>;
@@ -53,10 +116,14 @@ pub fn install(global: &Global) {
             alarm(limit);
         }
         libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+        // Not for the waiter: it is ignored unless somebody edits a line.
+        let mut resize = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigemptyset(&mut resize);
+        libc::sigaddset(&mut resize, libc::SIGWINCH);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &resize, std::ptr::null_mut());
         set
     };
     let waiter = move || {
-        let mut count = 0;
         let mut last: Option<Instant> = None;
         loop {
             let mut signal = 0;
@@ -76,16 +143,29 @@ pub fn install(global: &Global) {
             {
                 continue;
             }
-            count += 1;
+            let count = COUNT.fetch_add(1, Relaxed) + 1;
             if let Some(handler) = HANDLER.get() {
                 handler(count);
                 continue;
             }
-            let orderly = ORDERLY.load(Relaxed);
+            let session = SESSION.load(Relaxed);
+            let orderly = session || ORDERLY.load(Relaxed);
+            if session && (signal != libc::SIGINT || !INTERACTIVE.load(Relaxed)) {
+                END.store(true, Relaxed);
+                let one = 1u64.to_ne_bytes();
+                // SAFETY: eight bytes of ours; a descriptor of -1 is an error.
+                unsafe { libc::write(WAKE.load(Relaxed), one.as_ptr().cast(), 8) };
+            }
             STOP.store(true, Relaxed);
             if !orderly || count == 3 {
                 // SAFETY: _exit is always allowed.
                 unsafe { libc::_exit(INTERRUPTED.into()) };
+            }
+            if session {
+                if count == 2 {
+                    eprintln!("tane: once more abandons the images as they are");
+                }
+                continue;
             }
             eprintln!("tane: stopping after this file (twice more abandons the image as it is)");
         }

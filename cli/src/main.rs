@@ -2,6 +2,7 @@
 
 mod address;
 mod args;
+mod compare;
 mod copy;
 mod failure;
 #[cfg(feature = "fuse")]
@@ -12,6 +13,7 @@ mod make;
 mod names;
 mod output;
 mod session;
+mod shell;
 mod show;
 mod sys;
 mod tools;
@@ -19,7 +21,7 @@ mod users;
 mod verbs;
 mod walk;
 
-use args::{Cli, Verb};
+use args::{Cli, Global, Verb};
 use clap::Parser;
 use std::process::ExitCode;
 
@@ -31,15 +33,16 @@ fn main() -> ExitCode {
         let (args, logins) = login::take_out(args);
         let mut cli = Cli::parse_from(verbs::find::accept_single_dashes(args.into_iter()));
         cli.global.logins = logins;
-        // Landlock lets nobody mount, and Ctrl-C unmounts.
-        cli.global.no_jail |= matches!(cli.verb, Verb::Mount(_));
+        // Landlock lets nobody mount, and Ctrl-C unmounts; nobody knows beforehand
+        // which files the lines of a session name.
+        cli.global.no_jail |= matches!(cli.verb, Verb::Mount(_) | Verb::Sh(_));
         // Both while there is one thread.
         tane::prepare();
         interrupt::install(&cli.global);
         // A file that is too large shall be an error, with its name.
         // SAFETY: no handler, no memory.
         unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
-        run(cli)
+        run(cli.verb, &cli.global)
     };
     match done {
         Ok(code) => ExitCode::from(code),
@@ -52,15 +55,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> failure::Result<u8> {
-    let global = &cli.global;
-    match cli.verb {
+/// Runs a verb; its exit code.
+fn run(verb: Verb, global: &Global) -> failure::Result<u8> {
+    match verb {
         Verb::Inspect(a) => verbs::inspect::run(a, global),
         Verb::Ls(a) => verbs::ls::run(a, global),
         Verb::Cat(a) => verbs::cat::run(a, global),
         Verb::Stat(a) => verbs::stat::run(a, global),
         Verb::Find(a) => verbs::find::run(a, global),
         Verb::Df(a) => verbs::df::run(a, global),
+        Verb::Du(a) => verbs::du::run(a, global),
+        Verb::Tree(a) => verbs::tree::run(a, global),
+        Verb::Diff(a) => verbs::diff::run(a, global),
         Verb::Cp(a) => verbs::cp::run(a, global),
         Verb::Mkdir(a) => verbs::mkdir::run(a, global),
         Verb::Rm(a) => verbs::rm::run(a, global),
@@ -69,6 +75,9 @@ fn run(cli: Cli) -> failure::Result<u8> {
         Verb::Chmod(a) => verbs::chmod::run(a, global),
         Verb::Chown(a) => verbs::chown::run(a, global),
         Verb::Touch(a) => verbs::touch::run(a, global),
+        Verb::Truncate(a) => verbs::truncate::run(a, global),
+        Verb::Xattr(a) => verbs::xattr::run(a, global),
+        Verb::Trim(a) => verbs::trim::run(a, global),
         Verb::Mkfs(a) => verbs::mkfs::run(a, global),
         Verb::Fsck(a) => verbs::fsck::run(a, global),
         Verb::Resize(a) => verbs::resize::run(a, global),
@@ -76,6 +85,7 @@ fn run(cli: Cli) -> failure::Result<u8> {
         Verb::Tar(a) => verbs::tar::run(a, global),
         Verb::Mount(a) => verbs::mount::run(a, global),
         Verb::Umount(a) => verbs::umount::run(a),
+        Verb::Sh(a) => verbs::sh::run(a, global),
         Verb::Syscall(a) => verbs::syscall::run(a, global),
         Verb::Dmesg(a) => verbs::dmesg::run(a, global),
         Verb::Kaslr(a) => verbs::kaslr::run(a, global),

@@ -7,6 +7,8 @@
 //! too early (0.2.6): it enters a new table of mappings before that table's own
 //! reference count is written. Such entries wait here for the end of a flush.
 
+mod discard;
+
 use crate::backend::{check_range, in_steps, refuse_write, Backend};
 use crate::buffers::{buffer, buffer_mut, gather, scatter, total, Buffers};
 use crate::pages::{be32, be64, invalid, Pages};
@@ -247,6 +249,7 @@ impl Backend for Qcow2 {
     fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
         self.check_write(offset, len)?;
         let mut access = self.access.write().unwrap_or_else(|e| e.into_inner());
+        discard::punch(&access, offset, len)?;
         match access.discard_to_any(offset, len) {
             Err(e) if e.kind() == io::ErrorKind::Unsupported => Ok(()),
             done => done,

@@ -5,6 +5,7 @@ mod qemu;
 
 use common::{hash, pattern, read, write};
 use qemu::*;
+use std::os::unix::fs::MetadataExt;
 use tane_images::{Backend, Format, ImageOptions};
 
 const SIZE: usize = 20 << 20;
@@ -116,6 +117,32 @@ fn an_empty_image_is_filled_to_its_last_byte() {
         folder.qemu_checks("image", false);
         assert!(folder.qemu_reads_as(name, "image") == model, "{name}");
     }
+}
+
+#[test]
+fn discarded_clusters_give_their_room_back_to_the_host() {
+    let folder = Folder::new();
+    folder.run("qemu-img create -q -f qcow2 image 20M");
+    let image = ImageOptions::new().write(true).open(folder.at("image"));
+    let disk = image.unwrap().backend;
+    let model = pattern(SIZE, 9);
+    write(&*disk, 0, &model).unwrap();
+    disk.flush().unwrap();
+    let taken = || folder.at("image").metadata().unwrap().blocks() * 512;
+    let full = taken();
+    let (from, to) = ((1 << 20) + 100, 17 << 20);
+    disk.discard(from as u64, (to - from) as u64).unwrap();
+    disk.flush().unwrap();
+    // But for the cluster that it begins within.
+    assert!(full - taken() >= 15 << 20, "{full} {}", taken());
+    assert!(read(&*disk, 0, from).unwrap() == model[..from]);
+    assert!(read(&*disk, to as u64, SIZE - to).unwrap() == model[to..]);
+    // What was given back is used again, and stays.
+    write(&*disk, 2 << 20, &model[..4 << 20]).unwrap();
+    disk.flush().unwrap();
+    assert!(read(&*disk, 2 << 20, 4 << 20).unwrap() == model[..4 << 20]);
+    drop(disk);
+    folder.qemu_checks("image", false);
 }
 
 #[test]

@@ -9,6 +9,7 @@
 
 use crate::failure::{Failure, Result};
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -100,6 +101,23 @@ impl Selector {
             volume,
             subvol: subvol.map(str::to_owned),
         })
+    }
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.volume {
+            Some(Which::Partition(n)) => write!(f, "{n}")?,
+            Some(Which::Label(label)) => write!(f, "label={label}")?,
+            Some(Which::Uuid(uuid)) => write!(f, "uuid={uuid}")?,
+            Some(Which::Logical(group, name)) => write!(f, "{group}/{name}")?,
+            None => {}
+        }
+        match (&self.volume, &self.subvol) {
+            (Some(_), Some(subvol)) => write!(f, ",subvol={subvol}"),
+            (None, Some(subvol)) => write!(f, "subvol={subvol}"),
+            (_, None) => Ok(()),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use super::Access;
 use crate::address::ImagePath;
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
-use crate::sys::Side;
+use crate::sys::{Root, Side, Sys};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -30,7 +30,12 @@ pub fn open_image(at: &ImagePath, access: Access, global: &Global) -> Result<Ope
     opened.map_err(|failure| machine.explain(failure))
 }
 
-fn mount(machine: Arc<Machine>, at: &ImagePath, access: Access, global: &Global) -> Result<Opened> {
+pub(super) fn mount(
+    machine: Arc<Machine>,
+    at: &ImagePath,
+    access: Access,
+    global: &Global,
+) -> Result<Opened> {
     let device = choose(&machine, at, global)?;
     let mut options = tane::MountOptions::new();
     options.read_only(access == Access::Read);
@@ -91,6 +96,10 @@ impl Opened {
         path.as_os_str().as_bytes()
     }
 
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
     #[cfg(feature = "fuse")]
     pub fn fstype(&self) -> Option<&str> {
         self.mount.as_ref().map(|m| m.fstype())
@@ -101,13 +110,33 @@ impl Opened {
         self.kernel.last_words()
     }
 
-    pub fn close(mut self) -> Result<()> {
-        if !self.kernel.is_alive() {
-            let words = self.kernel.last_words();
-            return Err(Failure::image(format!(
-                "the image's Linux has died: {words}"
-            )));
+    /// An error if nothing can be expected of it any more.
+    pub fn check(&self) -> Result<()> {
+        if self.kernel.is_alive() {
+            return Ok(());
         }
+        let words = self.kernel.last_words();
+        Err(Failure::image(format!(
+            "the image's Linux has died: {words}"
+        )))
+    }
+
+    /// Everything written so far is in the image when this returns.
+    pub fn sync(&self) -> Result<()> {
+        self.check()?;
+        if self.access == Access::Read {
+            return Ok(());
+        }
+        let dir = Root::host(Sys(self)).open_dir(self.mount_point());
+        dir.and_then(|dir| dir.sys().syncfs(&dir))
+            .map_err(|e| self.machine.explain(lost(&e)))?;
+        self.machine
+            .flush()
+            .map_err(|e| self.machine.explain(lost(&e)))
+    }
+
+    pub fn close(mut self) -> Result<()> {
+        self.check()?;
         // Whatever failed for it has been told as an I/O error.
         let causes = |machine: &Machine| {
             let causes = machine.causes();
@@ -117,9 +146,6 @@ impl Opened {
             causes(&self.machine);
             return Ok(());
         }
-        let lost = |e: &dyn std::fmt::Display| {
-            Failure::new(SOME_FAILED, format!("not everything was written: {e}"))
-        };
         let unmounted = self.mount.take().map_or(Ok(()), tane::Mount::unmount);
         let flushed = self.machine.flush();
         causes(&self.machine);
@@ -137,6 +163,10 @@ impl Opened {
     pub fn mount(&self) -> Option<&tane::Mount> {
         self.mount.as_ref()
     }
+}
+
+fn lost(e: &dyn std::fmt::Display) -> Failure {
+    Failure::new(SOME_FAILED, format!("not everything was written: {e}"))
 }
 
 impl Side for Opened {

@@ -6,7 +6,7 @@ use crate::args::{Global, Verity};
 use crate::failure::{Failure, Result};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use tane::{Disk, Volume, VolumeOptions, Volumes};
 
 /// A kernel and its disks.
@@ -17,7 +17,8 @@ pub struct Machine {
     disks: Vec<Disk>,
     /// What they are called.
     names: Vec<String>,
-    secrets: Vec<Vec<u8>>,
+    /// Given, or typed.
+    secrets: Mutex<Vec<Vec<u8>>>,
     verity: Option<Verity>,
     pub kernel: tane::Kernel,
     /// Last: the disk is one of its files.
@@ -34,8 +35,16 @@ pub struct Content {
 }
 
 impl Machine {
-    /// A kernel without a disk.
+    /// A kernel without a disk; in a session, the one that serves its images.
     pub fn bare(global: &Global) -> Result<Machine> {
+        match global.kept.kernel(global)? {
+            Some(kernel) => Ok(Machine::of(kernel, global)),
+            None => Machine::alone(global),
+        }
+    }
+
+    /// A kernel that knows everything, and nobody else has.
+    pub(super) fn alone(global: &Global) -> Result<Machine> {
         Machine::booted(&kernel_image(global)?, global)
     }
 
@@ -60,19 +69,25 @@ impl Machine {
 
     fn boot(builder: tane::Builder, global: &Global) -> Result<Machine> {
         let kernel = builder.boot().map_err(no_start)?;
-        Ok(Machine {
+        Ok(Machine::of(kernel, global))
+    }
+
+    fn of(kernel: tane::Kernel, global: &Global) -> Machine {
+        Machine {
             volumes: OnceLock::new(),
             disks: Vec::new(),
             names: Vec::new(),
-            secrets: Vec::new(),
+            secrets: Mutex::default(),
             verity: global.verity.clone(),
             kernel,
             outer: None,
-        })
+        }
     }
 
     /// For reading, what the kernel writes (a journal replay) stays in memory.
     pub fn with_image(at: &ImagePath, access: Access, global: &Global) -> Result<Machine> {
+        // Whole images are for one verb alone.
+        let global = &global.kept.release(&at.image, global)?;
         if let Some(outer) = &at.within {
             return Machine::nested(outer, &at.image, access, global);
         }
@@ -81,7 +96,7 @@ impl Machine {
             std::iter::once(at.image.as_path()).chain(with)
         };
         images().try_for_each(check)?;
-        let secrets = secrets::given(global)?;
+        let secrets = global.kept.secrets(global)?;
         let mut kernel = kernel_image(global)?;
         let tiny = tiny_image(global);
         let kernels = [Some(kernel.as_path()), tiny.as_deref()];
@@ -97,9 +112,29 @@ impl Machine {
             kernel = tiny;
         }
         let mut machine = Machine::booted(&kernel, global)?;
-        machine.secrets = secrets;
+        machine.secrets = Mutex::new(secrets);
         jail::close(global)?;
         for (image, opened) in images().zip(opened) {
+            machine.add(image, opened, &options, access)?;
+        }
+        Ok(machine)
+    }
+
+    /// A machine of a session's kernel, which may have others beside it.
+    pub(super) fn attach(
+        kernel: tane::Kernel,
+        image: &Path,
+        access: Access,
+        global: &Global,
+        secrets: Vec<Vec<u8>>,
+    ) -> Result<Machine> {
+        let options = Machine::options(access, global);
+        let mut machine = Machine::of(kernel, global);
+        machine.secrets = Mutex::new(secrets);
+        for image in std::iter::once(image).chain(global.with.iter().map(|p| p.as_path())) {
+            check(image)?;
+            let opened = options.open_image(image);
+            let opened = opened.map_err(|e| refused(image, access, &e))?;
             machine.add(image, opened, &options, access)?;
         }
         Ok(machine)
@@ -108,10 +143,10 @@ impl Machine {
     /// With a disk that is a file of another image, whose Linux comes first.
     fn nested(outer: &ImagePath, name: &Path, access: Access, global: &Global) -> Result<Machine> {
         jail::check_nested(global)?;
-        let secrets = secrets::given(global)?;
+        let secrets = global.kept.secrets(global)?;
         let (opened, backend) = nested::open(outer, access, global)?;
-        let mut machine = Machine::bare(global)?;
-        machine.secrets = secrets;
+        let mut machine = Machine::alone(global)?;
+        machine.secrets = Mutex::new(secrets);
         machine.outer = Some(Box::new(opened));
         let mut inner = tane::DiskOptions::new();
         inner.snapshot(access == Access::Read || global.forgets());
@@ -183,6 +218,23 @@ impl Machine {
         self.disks.iter().try_for_each(|d| d.backend().flush())
     }
 
+    /// Bytes that the files of the image, its extents and backing files among
+    /// them, take on the host's disk.
+    pub fn allocated(&self) -> u64 {
+        let layers = self.disks.iter().flat_map(|disk| disk.layers());
+        let blocks = layers.filter_map(|layer| layer.path.metadata().ok());
+        blocks.map(|m| m.blocks() * 512).sum()
+    }
+
+    /// Whatever opens its LUKS volumes.
+    pub(super) fn secrets(&self) -> Vec<Vec<u8>> {
+        self.lock_secrets().clone()
+    }
+
+    fn lock_secrets(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.secrets.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
     /// The image that was named.
     pub fn disk(&self) -> Option<&Disk> {
         self.disks.first()
@@ -213,16 +265,17 @@ impl Machine {
         let fail = |e: tane::Error| self.explain(Failure::image(e.to_string()));
         let disks: Vec<_> = self.disks.iter().collect();
         let mut options = VolumeOptions::new();
-        for secret in &self.secrets {
-            options.secret(secret.clone());
+        for secret in self.secrets() {
+            options.secret(secret);
         }
         if let Some(verity) = &self.verity {
             options.verity(verity.root.clone(), verity.offset);
         }
         let mut volumes = self.kernel.volumes(&disks, &options).map_err(fail)?;
-        if self.secrets.is_empty() && volumes.list().iter().any(|v| v.locked) {
+        if self.secrets().is_empty() && volumes.list().iter().any(|v| v.locked) {
             while let Some(secret) = secrets::ask("the encrypted volume") {
                 drop(volumes);
+                self.lock_secrets().push(secret.clone());
                 options.secret(secret);
                 volumes = self.kernel.volumes(&disks, &options).map_err(fail)?;
                 if !volumes.list().iter().any(|v| v.locked) {

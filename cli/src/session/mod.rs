@@ -1,8 +1,10 @@
 //! An image that is open: a kernel that serves it and the root of its files.
 
 mod choose;
+mod end;
 mod image;
 mod jail;
+mod kept;
 mod machine;
 mod nested;
 mod place;
@@ -10,13 +12,15 @@ mod secrets;
 mod target;
 
 pub use choose::selector;
+pub use end::End;
 use image::open_image;
 pub use image::Opened;
 pub use jail::{declare, Needs};
+pub use kept::{Here, Kept};
 pub use machine::{Content, Machine};
 pub use target::{is_raw, Target};
 
-use crate::address::{Address, Disk, ImagePath};
+use crate::address::{Address, Disk, Files, ImagePath};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
@@ -24,6 +28,7 @@ use crate::names::plain;
 use crate::sys::{Host, Root, Side, Sys};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
@@ -37,7 +42,7 @@ pub static HOST: Host = Host;
 
 /// Serves one image, or (`--kernel host`) a directory of the host.
 pub enum Session {
-    Image(Opened),
+    Image(Arc<Opened>),
     Directory { path: OsString },
 }
 
@@ -56,7 +61,7 @@ fn disk(global: &Global) -> Disk {
     }
 }
 
-/// An argument of a verb that works inside an image.
+/// An argument of a verb that works on whole images.
 pub fn image_path(argument: &OsStr, global: &Global) -> Result<ImagePath> {
     nested(Address::parse_image(argument, &disk(global))?, global)
 }
@@ -77,11 +82,35 @@ fn nested(at: ImagePath, global: &Global) -> Result<ImagePath> {
     }
 }
 
-/// An argument that may also be a path on the host.
+/// An argument of a verb that works inside an image: in a session that is
+/// somewhere, also a path there.
+pub fn inner_path(argument: &OsStr, global: &Global) -> Result<ImagePath> {
+    match global.kept.here() {
+        None => image_path(argument, global),
+        Some(here) => match Address::parse(argument, &disk(global))? {
+            Address::Image(at) if at.is_remote() || disk(global).is_image(&at.image) => {
+                nested(at, global)
+            }
+            _ => nested(here.path(argument.as_bytes()), global),
+        },
+    }
+}
+
+/// An argument that may also be a path on the host: in a session, `host:PATH`.
 pub fn address(argument: &OsStr, global: &Global) -> Result<Address> {
-    match Address::parse(argument, &disk(global))? {
+    let parse = || match Address::parse(argument, &disk(global))? {
         Address::Image(at) => nested(at, global).map(Address::Image),
         host => Ok(host),
+    };
+    if !global.kept.is_session() {
+        return parse();
+    }
+    if let Some(path) = argument.as_bytes().strip_prefix(b"host:") {
+        return Ok(Address::Host(OsStr::from_bytes(path).into()));
+    }
+    match global.kept.here() {
+        None => parse(),
+        Some(_) => inner_path(argument, global).map(Address::Image),
     }
 }
 
@@ -95,20 +124,29 @@ impl Session {
                 path: at.image.clone().into(),
             });
         }
-        open_image(at, access, global).map(Session::Image)
+        if let Some(opened) = global.kept.open(at, access, global)? {
+            return Ok(Session::Image(opened));
+        }
+        open_image(at, access, global).map(|opened| Session::Image(Arc::new(opened)))
     }
 
     /// The same image's other file system: one kernel holds both.
     pub fn beside(&self, at: &ImagePath, global: &Global) -> Result<Session> {
         match self {
-            Session::Image(opened) => opened.beside(at, global).map(Session::Image),
+            Session::Image(_) if global.kept.is_session() => {
+                Session::open(at, Access::Read, global)
+            }
+            Session::Image(opened) => {
+                let beside = opened.beside(at, global)?;
+                Ok(Session::Image(Arc::new(beside)))
+            }
             Session::Directory { .. } => Session::open(at, Access::Write, global),
         }
     }
 
     pub fn side(&self) -> &dyn Side {
         match self {
-            Session::Image(opened) => opened,
+            Session::Image(opened) => &**opened,
             Session::Directory { .. } => &HOST,
         }
     }
@@ -144,10 +182,14 @@ impl Session {
         }
     }
 
-    /// Unmounts. After a write this is when late errors show.
+    /// Unmounts, unless a session keeps it. After a write this is when late
+    /// errors show.
     pub fn close(self) -> Result<()> {
         match self {
-            Session::Image(opened) => opened.close(),
+            Session::Image(opened) => match Arc::try_unwrap(opened) {
+                Ok(opened) => opened.close(),
+                Err(kept) => kept.check(),
+            },
             Session::Directory { .. } => Ok(()),
         }
     }
@@ -164,7 +206,7 @@ pub fn for_each_image(
     let mut items = Vec::new();
     for argument in arguments {
         items.push(Item {
-            at: image_path(argument, global)?,
+            at: inner_path(argument, global)?,
             argument: argument.clone(),
         });
     }
@@ -177,9 +219,7 @@ pub fn for_each_image(
         let closed = session.close();
         all_well &= result?;
         closed?;
-        if access == Access::Write && interrupt::requested() {
-            return Err(Failure::interrupted());
-        }
+        interrupt::check()?;
     }
     Ok(u8::from(!all_well))
 }

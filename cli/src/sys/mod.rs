@@ -14,6 +14,7 @@ mod root;
 #[cfg(feature = "fuse")]
 mod serve;
 mod stat;
+mod trim;
 mod xattr;
 
 #[cfg(feature = "fuse")]
@@ -26,6 +27,7 @@ pub use flags::Flags;
 pub use host::Host;
 pub use root::{base_name, join, split, Root};
 pub use stat::{Kind, Stat, Time};
+pub use trim::trim;
 pub use xattr::{Packed, Target, Xattrs};
 #[cfg(feature = "fuse")]
 pub use {flags::folds_case, serve::FlagsData};

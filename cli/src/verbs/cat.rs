@@ -2,6 +2,7 @@
 
 use crate::args::Global;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::output::Output;
 use crate::session::{for_each_image, Access};
 use crate::sys::{Errno, Kind, Root};
@@ -56,6 +57,7 @@ fn one(
         Err(e) => return Ok(Err(e)),
     }
     loop {
+        interrupt::check()?;
         match root.sys().read(&fd, buffer) {
             Ok(0) => return Ok(Ok(())),
             Ok(n) => out.bytes(&buffer[..n])?,

@@ -6,8 +6,8 @@ use crate::copy::{self, Owner, Place, Progress, ProgressMode, Report, Settings, 
 use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED};
 use crate::interrupt;
 use crate::output::Output;
-use crate::session::{address, declare, Access, Needs, Session, HOST};
-use crate::sys::{Root, Sys};
+use crate::session::{address, declare, Access, End, Needs};
+use crate::sys::Root;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
@@ -126,38 +126,6 @@ fn same_place(a: &Address, b: &Address) -> bool {
         (Address::Host(_), Address::Host(_)) => true,
         (Address::Image(a), Address::Image(b)) => a.same_image(b),
         _ => false,
-    }
-}
-
-/// An image that is open, or the host.
-enum End {
-    Host,
-    Image(Session),
-}
-
-impl End {
-    fn open(at: &Address, access: Access, global: &Global) -> Result<End> {
-        match at {
-            Address::Host(_) => Ok(End::Host),
-            Address::Image(at) => Session::open(at, access, global).map(End::Image),
-        }
-    }
-
-    fn root(&self) -> Result<Root<'_>> {
-        match self {
-            End::Host => {
-                Sys(&HOST).raise_open_files();
-                Ok(Root::host(Sys(&HOST)))
-            }
-            End::Image(session) => session.root(),
-        }
-    }
-
-    fn close(self) -> Result<()> {
-        match self {
-            End::Host => Ok(()),
-            End::Image(session) => session.close(),
-        }
     }
 }
 

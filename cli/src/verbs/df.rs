@@ -41,7 +41,8 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     let code = for_each_image(&args.images, Access::Read, global, |root, items| {
         let mut all_well = true;
         for item in items {
-            match root.open_dir(b"/").and_then(|dir| root.sys().fstatfs(&dir)) {
+            let there = root.open(item.path(), libc::O_PATH);
+            match there.and_then(|fd| root.sys().fstatfs(&fd)) {
                 Ok(fs) => print(
                     item.argument.as_encoded_bytes(),
                     &fs,

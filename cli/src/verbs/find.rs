@@ -110,7 +110,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         let newer = args
             .newer
             .as_ref()
-            .map(|n| reference(root, n))
+            .map(|n| reference(root, n, global))
             .transpose()?;
         let mut finder = Finder {
             args: &args,
@@ -133,11 +133,12 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
 
 /// The time of the file that --newer names: a path inside, with or without
 /// the image in front of it.
-fn reference(root: &Root, argument: &OsString) -> Result<Time> {
+fn reference(root: &Root, argument: &OsString, global: &Global) -> Result<Time> {
     let bytes = argument.as_encoded_bytes();
+    let here = global.kept.here().map(|here| here.path(bytes).path);
     let path = match bytes.windows(2).position(|w| w == b":/") {
         Some(colon) if !bytes.starts_with(b"/") => &bytes[colon + 1..],
-        _ => bytes,
+        _ => here.as_deref().unwrap_or(bytes),
     };
     let stat = root.stat(path, true).map_err(|e| Failure::file(bytes, e))?;
     Ok(stat.mtime)
@@ -200,7 +201,7 @@ impl Visitor for Finder<'_> {
 
 /// Does a shell pattern match all of a name? Byte by byte, in linear space,
 /// with one point to go back to: no pattern takes exponential time.
-fn glob(pattern: &[u8], name: &[u8]) -> bool {
+pub fn glob(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n) = (0, 0);
     let mut back: Option<(usize, usize)> = None;
     loop {

@@ -2,6 +2,7 @@
 
 use crate::args::Global;
 use crate::failure::Result;
+use crate::interrupt;
 use crate::names::shown;
 use crate::output::Output;
 use crate::session::{for_each_image, Access, Item};
@@ -144,6 +145,7 @@ impl<'a> Lister<'_, 'a> {
     }
 
     fn directory(&mut self, dir: Fd<'a>, path: &[u8], headed: bool) -> Result<()> {
+        interrupt::check()?;
         let mut rows = Vec::new();
         let entries = match Entries::read(&dir) {
             Ok(entries) => entries,

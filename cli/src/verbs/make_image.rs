@@ -296,7 +296,7 @@ fn fill(
             format!("the new file system cannot be mounted: {e}"),
         )
     })?;
-    let session = Session::Image(opened);
+    let session = Session::Image(opened.into());
     let root = session.root()?;
     let shown = Vec::new();
     let failed = |e| Failure::file(b"/", e);

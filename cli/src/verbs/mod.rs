@@ -7,7 +7,9 @@ pub mod chmod;
 pub mod chown;
 pub mod cp;
 pub mod df;
+pub mod diff;
 pub mod dmesg;
+pub mod du;
 pub mod find;
 pub mod fsck;
 pub mod generate;
@@ -22,12 +24,18 @@ pub mod mount;
 pub mod mv;
 pub mod resize;
 pub mod rm;
+pub mod sh;
 pub mod stat;
 pub mod syscall;
 pub mod tar;
 pub mod touch;
+pub mod tree;
+pub mod trim;
+pub mod truncate;
 pub mod umount;
+pub mod xattr;
 
+use crate::interrupt;
 use crate::session::Item;
 use crate::sys::{Errno, Fd, Root};
 use std::ffi::{CStr, CString};
@@ -50,6 +58,9 @@ fn on_entries(
 ) -> bool {
     let mut all_well = true;
     for item in items {
+        if interrupt::requested() {
+            break;
+        }
         let done = entry(root, item.path()).and_then(|(dir, name)| work(&dir, &name, item));
         all_well &= done.unwrap_or_else(|e| item.complain(e));
     }

@@ -4,7 +4,7 @@ use super::entry;
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::names::plain;
-use crate::session::{for_each_image, image_path, Access};
+use crate::session::{for_each_image, inner_path, Access};
 use crate::sys::{base_name, Errno, Kind, Root};
 use std::ffi::{CString, OsString};
 
@@ -54,9 +54,9 @@ pub fn path_in(second: &OsString, firsts: &[OsString], global: &Global) -> Resul
     if bytes.starts_with(b"/") && !bytes.windows(2).any(|w| w == b":/") {
         return Ok(bytes.to_vec());
     }
-    let second = image_path(second, global)?;
+    let second = inner_path(second, global)?;
     for first in firsts {
-        if !image_path(first, global)?.same_image(&second) {
+        if !inner_path(first, global)?.same_image(&second) {
             let text = format!("{}: not the same image: use tane cp", plain(bytes));
             return Err(Failure::usage(text));
         }

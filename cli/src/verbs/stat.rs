@@ -7,9 +7,9 @@ use crate::names::{self, shown};
 use crate::output::Output;
 use crate::session::{for_each_image, Access, Item};
 use crate::show;
-use crate::sys::{Errno, Kind, Packed, Root, Stat, Time, Xattrs};
+use crate::sys::{Errno, Kind, Root, Stat, Time, Xattrs};
 use crate::users::Users;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::ffi::OsString;
 
 /// Show all there is to know about files of an image
@@ -153,12 +153,6 @@ fn json(item: &Item, found: &Found, users: &Users) -> Value {
     if let Some(target) = &found.target {
         names::put(&mut object, "target", target);
     }
-    let xattrs = Packed(&found.xattrs.packed).map(|(name, value)| {
-        let mut x = Map::new();
-        names::put(&mut x, "name", name.to_bytes());
-        x.insert("value_hex".into(), names::hex(value).into());
-        Value::from(x)
-    });
-    object.insert("xattrs".into(), xattrs.collect());
+    object.insert("xattrs".into(), super::xattr::json(&found.xattrs));
     object.into()
 }

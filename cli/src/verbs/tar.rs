@@ -6,7 +6,7 @@ use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED};
 use crate::interrupt;
 use crate::names::plain;
 use crate::output::Output;
-use crate::session::{image_path, Access, Session};
+use crate::session::{inner_path, Access, Session};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Write};
@@ -125,7 +125,7 @@ fn create(
 ) -> Result<Report> {
     let sources = sources
         .iter()
-        .map(|s| image_path(s, global))
+        .map(|s| inner_path(s, global))
         .collect::<Result<Vec<_>>>()?;
     if !sources.iter().all(|s| s.same_image(&sources[0])) {
         return Err(Failure::usage(
@@ -196,7 +196,7 @@ fn extract(what: &What, common: &Common, global: &Global) -> Result<Report> {
     else {
         return Err(Failure::usage("tar: nothing to do"));
     };
-    let at = image_path(dest, global)?;
+    let at = inner_path(dest, global)?;
     let fail = |e: io::Error| archive_failure(archive, &e);
     let input: Box<dyn Read + Send> = match archive.as_bytes() {
         b"-" => Box::new(io::stdin()),

@@ -73,6 +73,13 @@ impl Scratch {
         command
     }
 
+    /// Another program, working here, with arguments that hold no spaces.
+    pub fn command(&self, program: &str, arguments: &str) -> Command {
+        let mut command = self.tool(program);
+        command.args(arguments.split(' '));
+        command
+    }
+
     /// Somebody else's program, working here.
     pub fn tool(&self, name: &str) -> Command {
         let mut command = sbin(name);

@@ -1,0 +1,401 @@
+//! Images that stay open from one command of a session (`tane sh`) to the next.
+//!
+//! One kernel serves them all, save those that would be mistaken for one that is
+//! open already, such as a copy of it: these get a kernel of their own. An image
+//! is opened for reading until the first command that writes to it.
+
+use super::image::{mount, Opened};
+use super::machine::Machine;
+use super::{secrets, Access};
+use crate::address::{ImagePath, Selector};
+use crate::args::Global;
+use crate::failure::{Failure, Result, SOME_FAILED};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// A handle to what a session keeps; of other commands, to nothing.
+#[derive(Clone, Default)]
+pub struct Kept(Option<Arc<Mutex<Inner>>>);
+
+/// Where a session is.
+#[derive(Clone)]
+pub struct Here {
+    pub image: PathBuf,
+    pub selector: Option<Selector>,
+    /// Absolute, without "." and "..".
+    pub dir: Vec<u8>,
+    /// The file of another image that the image is.
+    pub within: Option<Box<ImagePath>>,
+}
+
+#[derive(Default)]
+struct Inner {
+    read_only: bool,
+    here: Option<Here>,
+    images: Vec<Image>,
+    kernel: Option<tane::Kernel>,
+    /// Secrets are read once: a second look at standard input sees what follows.
+    secrets: Vec<(SecretFiles, Vec<Vec<u8>>)>,
+    /// What images were opened with, if it is something of their own.
+    options: Vec<(PathBuf, Global)>,
+}
+
+type SecretFiles = (Option<PathBuf>, Option<PathBuf>);
+
+struct Image {
+    file: PathBuf,
+    access: Access,
+    mounts: Vec<(Option<Selector>, Arc<Opened>)>,
+    machine: Arc<Machine>,
+}
+
+/// An image that is to be opened.
+struct Request<'r> {
+    file: PathBuf,
+    at: &'r ImagePath,
+    access: Access,
+    global: &'r Global,
+    secrets: Vec<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Kept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let images = self.inner().map_or(0, |i| i.images.len());
+        write!(f, "Kept({images} images)")
+    }
+}
+
+impl Here {
+    /// As an address.
+    pub fn shown(&self) -> Vec<u8> {
+        let image = self.image.as_os_str().as_bytes();
+        [image, &self.selector_text(), b":", &self.dir].concat()
+    }
+
+    /// `@SELECTOR`, or nothing.
+    pub fn selector_text(&self) -> Vec<u8> {
+        let selector = self.selector.as_ref();
+        selector.map_or(Vec::new(), |s| format!("@{s}").into_bytes())
+    }
+
+    /// What a path means here.
+    pub fn path(&self, path: &[u8]) -> ImagePath {
+        let path = match path {
+            [b'/', ..] => path.to_vec(),
+            b"" | b"." => self.dir.clone(),
+            _ => [&self.dir[..], b"/", path].concat(),
+        };
+        // "//x" would be the same, but is shown.
+        let path = match path.strip_prefix(b"//") {
+            Some(rest) => [b"/", rest].concat(),
+            None => path,
+        };
+        ImagePath {
+            image: self.image.clone(),
+            selector: self.selector.clone(),
+            path,
+            within: self.within.clone(),
+        }
+    }
+}
+
+/// The name a file has whatever it is called.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.into())
+}
+
+impl Kept {
+    /// That of a session. `read_only`: no command may write.
+    pub fn session(read_only: bool) -> Kept {
+        let inner = Inner {
+            read_only,
+            ..Inner::default()
+        };
+        Kept(Some(Arc::new(Mutex::new(inner))))
+    }
+
+    fn inner(&self) -> Option<MutexGuard<'_, Inner>> {
+        let inner = self.0.as_ref()?;
+        Some(inner.lock().unwrap_or_else(|e| e.into_inner()))
+    }
+
+    pub fn is_session(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub fn here(&self) -> Option<Here> {
+        self.inner()?.here.clone()
+    }
+
+    pub fn go(&self, here: Option<Here>) {
+        if let Some(mut inner) = self.inner() {
+            inner.here = here;
+        }
+    }
+
+    /// The kernel that the images share, booted when it is first asked for; None
+    /// outside of a session.
+    pub fn kernel(&self, global: &Global) -> Result<Option<tane::Kernel>> {
+        self.inner().map(|mut i| i.kernel(global)).transpose()
+    }
+
+    /// What opens LUKS volumes.
+    pub fn secrets(&self, global: &Global) -> Result<Vec<Vec<u8>>> {
+        match self.inner() {
+            Some(mut inner) => inner.secrets(global),
+            None => secrets::given(global),
+        }
+    }
+
+    /// A file system of an image, opened if it is not; None outside of a session,
+    /// and for an image inside another, which each command opens anew.
+    pub fn open(
+        &self,
+        at: &ImagePath,
+        access: Access,
+        global: &Global,
+    ) -> Result<Option<Arc<Opened>>> {
+        let Some(mut inner) = self.inner() else {
+            return Ok(None);
+        };
+        if access == Access::Write && inner.read_only {
+            let name = at.image.display();
+            let text = format!("{name}: this session is for reading only (--read-only)");
+            return Err(Failure::new(SOME_FAILED, text));
+        }
+        match at.within.is_some() {
+            true => Ok(None),
+            false => inner.open(at, access, global).map(Some),
+        }
+    }
+
+    /// From now on, this image is opened with these options.
+    pub fn remember(&self, image: &Path, global: &Global) -> Result<()> {
+        self.close(image)?;
+        if let Some(mut inner) = self.inner() {
+            let file = real(image);
+            inner.options.retain(|(known, _)| *known != file);
+            // Without the handle: what is kept must not keep itself.
+            let kept = Kept::default();
+            let global = Global {
+                kept,
+                ..global.clone()
+            };
+            inner.options.push((file, global));
+        }
+        Ok(())
+    }
+
+    /// Somebody wants the image for himself: closes it. The options for it.
+    pub fn release(&self, image: &Path, global: &Global) -> Result<Global> {
+        self.close(image)?;
+        let inner = self.inner();
+        let own = inner.and_then(|i| i.options_for(&real(image)));
+        let kept = self.clone();
+        Ok(own.map_or_else(|| global.clone(), |own| Global { kept, ..own }))
+    }
+
+    /// Unmounts an image; false: it is not open.
+    pub fn close(&self, image: &Path) -> Result<bool> {
+        let Some(mut inner) = self.inner() else {
+            return Ok(false);
+        };
+        let file = real(image);
+        let Some(at) = inner.images.iter().position(|i| i.file == file) else {
+            return Ok(false);
+        };
+        inner.images.remove(at).close().map(|()| true)
+    }
+
+    /// Unmounts all; the first error, the others are told.
+    pub fn close_all(&self) -> Result<()> {
+        let images = self.inner().map(|mut i| std::mem::take(&mut i.images));
+        all(images.into_iter().flatten().map(Image::close))
+    }
+
+    /// Everything written so far is in the images when this returns.
+    pub fn sync(&self) -> Result<()> {
+        let Some(inner) = self.inner() else {
+            return Ok(());
+        };
+        let mounts = inner.images.iter().flat_map(|i| &i.mounts);
+        all(mounts.map(|(_, opened)| opened.sync()))
+    }
+
+    /// The files of the images that are open, and what for.
+    pub fn list(&self) -> Vec<(PathBuf, Access)> {
+        let inner = self.inner();
+        let list = inner.map(|i| {
+            i.images
+                .iter()
+                .map(|i| (i.file.clone(), i.access))
+                .collect()
+        });
+        list.unwrap_or_default()
+    }
+}
+
+fn all(results: impl Iterator<Item = Result<()>>) -> Result<()> {
+    let mut first = Ok(());
+    for result in results {
+        match (&first, result) {
+            (Ok(()), result) => first = result,
+            (Err(_), Err(failure)) => eprintln!("tane: {failure}"),
+            (Err(_), Ok(())) => {}
+        }
+    }
+    first
+}
+
+impl Inner {
+    fn kernel(&mut self, global: &Global) -> Result<tane::Kernel> {
+        if let Some(kernel) = self.kernel.as_ref().filter(|k| k.is_alive()) {
+            return Ok(kernel.clone());
+        }
+        let kernel = Machine::alone(global)?.kernel;
+        Ok(self.kernel.insert(kernel).clone())
+    }
+
+    fn secrets(&mut self, global: &Global) -> Result<Vec<Vec<u8>>> {
+        let files = (global.passphrase_file.clone(), global.key_file.clone());
+        if let Some((_, known)) = self.secrets.iter().find(|(f, _)| *f == files) {
+            return Ok(known.clone());
+        }
+        let secrets = secrets::given(global)?;
+        self.secrets.push((files, secrets.clone()));
+        Ok(secrets)
+    }
+
+    fn options_for(&self, file: &Path) -> Option<Global> {
+        let own = self.options.iter().find(|(known, _)| known == file);
+        own.map(|(_, global)| global.clone())
+    }
+
+    fn open(&mut self, at: &ImagePath, access: Access, global: &Global) -> Result<Arc<Opened>> {
+        let file = real(&at.image);
+        self.bury_the_dead();
+        let own = self.options_for(&file);
+        let global = own.as_ref().unwrap_or(global);
+        let mut secrets = None;
+        if let Some(i) = self.images.iter().position(|i| i.file == file) {
+            let image = &mut self.images[i];
+            if access == Access::Read || image.access == Access::Write {
+                return image.mount(at, global);
+            }
+            // What is read so far was a snapshot.
+            let image = self.images.remove(i);
+            secrets = Some(image.machine.secrets());
+            image.close()?;
+        }
+        let secrets = match secrets {
+            Some(secrets) => secrets,
+            None => self.secrets(global)?,
+        };
+        let request = Request {
+            file,
+            at,
+            access,
+            global,
+            secrets,
+        };
+        let kernel = self.kernel(global)?;
+        match self.add(kernel, &request, false) {
+            // One kernel cannot have two of one name or identity.
+            Err(_) if !self.images.is_empty() => {}
+            other => return other,
+        }
+        self.add(Machine::alone(global)?.kernel, &request, true)
+    }
+
+    fn add(&mut self, kernel: tane::Kernel, r: &Request, alone: bool) -> Result<Arc<Opened>> {
+        let secrets = r.secrets.clone();
+        let machine = Machine::attach(kernel, &r.at.image, r.access, r.global, secrets)?;
+        if !alone && self.is_twin(&machine)? {
+            let name = r.at.image.display();
+            return Err(Failure::image(format!("{name}: its twin is open")));
+        }
+        let mut image = Image {
+            file: r.file.clone(),
+            access: r.access,
+            mounts: Vec::new(),
+            machine: Arc::new(machine),
+        };
+        let opened = image.mount(r.at, r.global)?;
+        self.images.push(image);
+        Ok(opened)
+    }
+
+    /// Whether something in it has the identity of something that is open.
+    fn is_twin(&self, machine: &Machine) -> Result<bool> {
+        for image in &self.images {
+            let known = identities(&image.machine)?;
+            if identities(machine)?.iter().any(|id| known.contains(id)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// What a dead kernel had open is lost, and was told so; the files are free.
+    fn bury_the_dead(&mut self) {
+        self.images.retain(|i| i.machine.kernel.is_alive());
+    }
+}
+
+fn identities(machine: &Machine) -> Result<Vec<String>> {
+    let volumes = machine.volumes()?.list().iter();
+    let all = volumes.flat_map(|v| {
+        let found = v.found.as_ref().and_then(|f| f.uuid.clone());
+        [found, v.uuid.clone()]
+    });
+    Ok(all.flatten().collect())
+}
+
+impl Image {
+    fn mount(&mut self, at: &ImagePath, global: &Global) -> Result<Arc<Opened>> {
+        if let Some((_, opened)) = self.mounts.iter().find(|(s, _)| *s == at.selector) {
+            return Ok(opened.clone());
+        }
+        let opened = Arc::new(mount(self.machine.clone(), at, self.access, global)?);
+        self.mounts.push((at.selector.clone(), opened.clone()));
+        Ok(opened)
+    }
+
+    fn close(self) -> Result<()> {
+        all(self.mounts.into_iter().map(|(_, opened)| {
+            let name = self.file.display();
+            match Arc::try_unwrap(opened) {
+                Ok(opened) => opened.close().map_err(|f| {
+                    let message = format!("{name}: {}", f.message);
+                    Failure { message, ..f }
+                }),
+                Err(_) => Err(Failure::image(format!("{name}: is in use by this command"))),
+            }
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_below_where_the_session_is() {
+        let at = |dir: &str, path: &str| {
+            let here = Here {
+                image: "d.img".into(),
+                selector: None,
+                dir: dir.into(),
+                within: None,
+            };
+            String::from_utf8(here.path(path.as_bytes()).path).expect("UTF-8")
+        };
+        assert_eq!(at("/", "a"), "/a");
+        assert_eq!(at("/", "."), "/");
+        assert_eq!(at("/d", "a/b"), "/d/a/b");
+        assert_eq!(at("/d", "../a"), "/d/../a");
+        assert_eq!(at("/d", "/a"), "/a");
+        assert_eq!(at("/d", ""), "/d");
+    }
+}

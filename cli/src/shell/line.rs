@@ -1,0 +1,229 @@
+//! What a line can be: the verbs of the command line, and what a session has of
+//! its own.
+
+use crate::address::is_remote;
+use crate::args::{Global, Verb};
+use crate::failure::{Failure, Result};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+#[derive(Parser)]
+#[command(name = "tane", bin_name = "", no_binary_name = true)]
+#[command(subcommand_required = true, max_term_width = 90)]
+#[command(about = "Commands of a session; help COMMAND tells more")]
+pub struct Line {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub what: What,
+}
+
+#[derive(Subcommand)]
+pub enum What {
+    #[command(flatten)]
+    Own(Own),
+    #[command(flatten)]
+    Verb(Box<Verb>),
+}
+
+#[derive(Subcommand)]
+pub enum Own {
+    /// Go to a directory of this image, or of another one (IMAGE:/DIR)
+    Cd {
+        /// Where to; / if left out, and - is where you were before
+        #[arg(value_name = "DIR", default_value = "/", allow_hyphen_values = true)]
+        dir: OsString,
+    },
+    /// Show where you are
+    Pwd,
+    /// Go to a directory of the host
+    Lcd {
+        /// Where to; the home directory if left out
+        #[arg(value_name = "HOST-DIR")]
+        dir: Option<PathBuf>,
+    },
+    /// Show where you are on the host
+    Lpwd,
+    /// Copy a file or directory out to the host: cp PATH host:DEST
+    Get {
+        path: OsString,
+        #[arg(value_name = "HOST-DEST", default_value = ".")]
+        dest: OsString,
+    },
+    /// Copy a file or directory of the host in: cp host:PATH DEST
+    Put {
+        #[arg(value_name = "HOST-PATH")]
+        path: OsString,
+        #[arg(default_value = ".")]
+        dest: OsString,
+    },
+    /// Open an image, with options of its own (--overlay, --with, --fs, ...), and go there
+    Open {
+        #[arg(value_name = "IMAGE")]
+        image: OsString,
+    },
+    /// Unmount an image, by default the one you are in
+    Close {
+        #[arg(value_name = "IMAGE")]
+        image: Option<OsString>,
+    },
+    /// Show the images that are open
+    Images,
+    /// Have all changes written to the images
+    Sync,
+    /// Print words
+    Echo {
+        #[arg(
+            value_name = "WORD",
+            trailing_var_arg = true,
+            allow_hyphen_values = true
+        )]
+        words: Vec<OsString>,
+    },
+    /// set -e: end with the first command that fails; set +e: go on
+    Set {
+        #[arg(value_parser = ["-e", "+e"], allow_hyphen_values = true)]
+        option: String,
+    },
+    /// End the session
+    #[command(visible_alias = "quit")]
+    Exit {
+        /// Its exit code; that of the last command if left out
+        code: Option<u8>,
+    },
+}
+
+/// Verbs that are no commands of a session.
+const APART: [&str; 6] = ["bench", "generate", "kaslr", "mount", "sh", "umount"];
+/// Verbs whose argument may be left out: the current directory.
+const HERE: [(&str, &str); 6] = [
+    ("df", "images"),
+    ("du", "paths"),
+    ("find", "paths"),
+    ("ls", "paths"),
+    ("tree", "paths"),
+    ("trim", "images"),
+];
+
+/// The grammar of a line. `inside`: the session is in an image.
+pub fn grammar(inside: bool) -> clap::Command {
+    let mut command = Line::command();
+    for verb in APART {
+        command = command.mut_subcommand(verb, |c| c.hide(true));
+    }
+    if inside {
+        for (verb, id) in HERE {
+            command = command.mut_subcommand(verb, |c| {
+                c.mut_arg(id, |a| a.required(false).default_value("."))
+            });
+        }
+    }
+    command
+}
+
+impl Line {
+    pub fn parse_words(
+        words: Vec<OsString>,
+        inside: bool,
+    ) -> std::result::Result<Line, clap::Error> {
+        let words = crate::verbs::find::accept_single_dashes(words.into_iter());
+        let matches = grammar(inside).try_get_matches_from(words)?;
+        Line::from_arg_matches(&matches)
+    }
+
+    /// The line's options on top of the session's.
+    pub fn options(&self, base: &Global) -> Result<Global> {
+        let Global {
+            kernel,
+            memory,
+            cpus,
+            append,
+            fs,
+            options,
+            format,
+            overlay,
+            trust,
+            with,
+            passphrase_file,
+            key_file,
+            sector_size,
+            verity,
+            logins: _,
+            no_jail,
+            time_limit,
+            memory_limit,
+            json,
+            quiet,
+            verbose,
+            kept: _,
+        } = self.global.clone();
+        let whole = kernel.is_some() || memory.is_some() || cpus.is_some() || append.is_some();
+        if whole || no_jail || time_limit.is_some() || memory_limit.is_some() {
+            let text = "options of the kernel and of the jail are for the whole session: \
+                        tane sh --kernel ...";
+            return Err(Failure::usage(text));
+        }
+        let own = fs.is_some() || options.is_some() || format.is_some() || overlay.is_some();
+        let own = own || passphrase_file.is_some() || key_file.is_some();
+        let own = own || sector_size.is_some() || verity.is_some();
+        let own = own || !trust.is_empty() || !with.is_empty();
+        if own && !matches!(self.what, What::Own(Own::Open { .. })) {
+            return Err(Failure::usage(
+                "options of an image are for the command that opens it: open --overlay FILE IMAGE",
+            ));
+        }
+        let mut global = base.clone();
+        global.json |= json;
+        global.quiet |= quiet;
+        global.verbose |= verbose;
+        if own {
+            global = Global {
+                fs,
+                options,
+                format,
+                overlay,
+                trust,
+                with,
+                passphrase_file,
+                key_file,
+                sector_size,
+                verity,
+                ..global
+            };
+            absolute(&mut global)?;
+        }
+        Ok(global)
+    }
+}
+
+/// What names files of the host must mean the same after `lcd`.
+pub fn absolute(global: &mut Global) -> Result<()> {
+    let one = |path: &mut PathBuf| {
+        let is_file = path.as_os_str() != "-" && path.as_os_str() != ":memory:";
+        if is_file && !is_remote(path) {
+            *path = std::path::absolute(&*path)
+                .map_err(|e| Failure::usage(format!("{}: {e}", path.display())))?;
+        }
+        Ok(())
+    };
+    let single = [
+        &mut global.overlay,
+        &mut global.passphrase_file,
+        &mut global.key_file,
+    ];
+    single.into_iter().flatten().try_for_each(one)?;
+    global.trust.iter_mut().try_for_each(one)?;
+    global.with.iter_mut().try_for_each(one)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grammar_of_a_line_is_consistent() {
+        grammar(false).debug_assert();
+        grammar(true).debug_assert();
+    }
+}

@@ -1,0 +1,224 @@
+//! The loop of a session.
+
+use super::builtins;
+use super::complete::Completer;
+use super::editor::Editor;
+use super::input::Input;
+use super::lexer::{self, Words};
+use super::line::{absolute, Line, What};
+use crate::args::{Global, Verb};
+use crate::failure::{Failure, Result, INTERRUPTED, USAGE};
+use crate::interrupt;
+use crate::login;
+use crate::names::shown;
+use crate::session::{Here, Kept};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+/// What `tane sh` is told.
+pub struct Settings {
+    pub images: Vec<OsString>,
+    pub errexit: bool,
+    pub read_only: bool,
+}
+
+pub struct Shell {
+    global: Global,
+    pub errexit: bool,
+    /// Where the session was before the last `cd`.
+    pub before: Option<Here>,
+    /// Exit code of the last command.
+    code: u8,
+}
+
+/// What comes after a command.
+pub enum Step {
+    /// The next; this one's exit code.
+    Done(u8),
+    /// This line, in its place.
+    Again(Words),
+    /// The end; the session's exit code.
+    Exit(Option<u8>),
+    /// Nobody reads what is written any more.
+    Unheard,
+}
+
+/// Runs a session until its input ends; its exit code.
+/// None: what standard input is decides.
+pub fn run(settings: Settings, input: Option<Input>, global: &Global) -> Result<u8> {
+    let mut global = Global {
+        kept: Kept::session(settings.read_only),
+        ..global.clone()
+    };
+    absolute(&mut global)?;
+    let mut input = match input {
+        Some(input) => input,
+        None if Input::is_typed() => {
+            let global = global.clone();
+            Input::Terminal(Box::new(Editor::new(Completer { global })))
+        }
+        None => Input::Standard,
+    };
+    interrupt::begin_session(input.is_interactive());
+    let mut shell = Shell {
+        global,
+        errexit: settings.errexit,
+        before: None,
+        code: 0,
+    };
+    let done = shell.session(&settings.images, &mut input);
+    // The handle of the completion must not outlive what it looks into.
+    drop(input);
+    let closed = shell.global.kept.close_all();
+    let code = done?;
+    closed?;
+    Ok(code)
+}
+
+impl Shell {
+    fn session(&mut self, images: &[OsString], input: &mut Input) -> Result<u8> {
+        let mut first = None;
+        for image in images {
+            // Each for itself: a name is an image's.
+            self.global.kept.go(None);
+            let here = builtins::go(image, &self.global)?;
+            first.get_or_insert(here);
+        }
+        self.global.kept.go(first);
+        let interactive = input.is_interactive();
+        let mut number = 0;
+        loop {
+            let mut text = Vec::new();
+            let commands = loop {
+                let prompt = match text.is_empty() {
+                    true => self.prompt(),
+                    false => "> ".into(),
+                };
+                let line = input.line(&prompt)?;
+                if interrupt::session_is_over() {
+                    return Ok(INTERRUPTED);
+                }
+                let Some(line) = line else {
+                    break Ok(Vec::new());
+                };
+                interrupt::begin_line();
+                number += 1;
+                if line.is_empty() {
+                    if text.is_empty() {
+                        return Ok(self.code);
+                    }
+                    // As far as it goes: a script may lack its last newline.
+                    let open = || "a quote without its end".to_owned();
+                    break lexer::commands(&text).and_then(|c| c.ok_or_else(open));
+                }
+                text.extend_from_slice(&line);
+                match lexer::commands(&text) {
+                    Ok(None) => {}
+                    Ok(Some(commands)) => break Ok(commands),
+                    Err(e) => break Err(e),
+                }
+            };
+            let commands = commands.unwrap_or_else(|e| {
+                eprintln!("tane: {e}");
+                self.code = USAGE;
+                Vec::new()
+            });
+            let failed_to_parse = commands.is_empty() && self.code == USAGE;
+            if failed_to_parse && self.errexit {
+                self.tell_the_end(number, interactive);
+                return Ok(self.code);
+            }
+            for words in commands {
+                // Also one between two commands of a line ends the line.
+                let step = match interrupt::check() {
+                    Ok(()) => self.command(words),
+                    Err(failure) => {
+                        eprintln!("tane: {failure}");
+                        Step::Done(failure.code)
+                    }
+                };
+                match step {
+                    Step::Exit(code) => return Ok(code.unwrap_or(self.code)),
+                    Step::Unheard => return Ok(0),
+                    Step::Done(code) => self.code = code,
+                    Step::Again(_) => {}
+                }
+                if interrupt::session_is_over() {
+                    return Ok(INTERRUPTED);
+                }
+                if self.code != 0 && self.errexit {
+                    self.tell_the_end(number, interactive);
+                    return Ok(self.code);
+                }
+                if self.code == INTERRUPTED {
+                    // The rest of the line was meant too.
+                    break;
+                }
+            }
+        }
+    }
+
+    fn tell_the_end(&self, line: u64, interactive: bool) {
+        if !self.global.quiet && !interactive {
+            let code = self.code;
+            eprintln!("tane: stopped at line {line}: exit code {code}");
+        }
+    }
+
+    fn prompt(&self) -> String {
+        let Some(here) = self.global.kept.here() else {
+            return "tane> ".into();
+        };
+        let name = here.image.file_name().unwrap_or(here.image.as_os_str());
+        let text = [name.as_bytes(), &here.selector_text(), b":", &here.dir].concat();
+        format!("{}> ", shown(&text))
+    }
+
+    /// Runs one command.
+    fn command(&mut self, mut words: Words) -> Step {
+        loop {
+            match self.step(words) {
+                Ok(Step::Again(instead)) => words = instead,
+                Ok(step) => return step,
+                Err(Failure { code: 0, .. }) => return Step::Unheard,
+                Err(failure) => {
+                    if !failure.message.is_empty() {
+                        eprintln!("tane: {failure}");
+                    }
+                    return Step::Done(failure.code);
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, words: Words) -> Result<Step> {
+        let (words, logins) = login::take_out(words);
+        self.global.logins.extend(logins);
+        let inside = self.global.kept.here().is_some();
+        let line = match Line::parse_words(words, inside) {
+            Ok(line) => line,
+            Err(e) => {
+                // Help is "wrong" too, and goes to standard output.
+                let _ = e.print();
+                return Ok(Step::Done(if e.use_stderr() { USAGE } else { 0 }));
+            }
+        };
+        let global = line.options(&self.global)?;
+        let verb = match line.what {
+            What::Own(own) => return builtins::run(self, own, &global),
+            What::Verb(verb) => *verb,
+        };
+        match verb {
+            Verb::Bench(_)
+            | Verb::Generate(_)
+            | Verb::Kaslr(_)
+            | Verb::Mount(_)
+            | Verb::Sh(_)
+            | Verb::Umount(_) => {
+                let text = "this verb is not for a session: run it from a shell";
+                Err(Failure::usage(text))
+            }
+            verb => crate::run(verb, &global).map(Step::Done),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! tane sh: a session of many commands.
+
+use crate::args::Global;
+use crate::failure::Result;
+use crate::shell::{self, Input, Settings};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+/// Run many commands on images that stay open
+#[derive(clap::Args)]
+#[command(after_help = "\
+Commands are the verbs of tane, and cd, pwd, lcd, get, put, open, close, sync and
+others: help lists them, help COMMAND tells more. Words are quoted as in sh; there are
+no variables, patterns and pipes. Without -c and -f, commands are read from standard
+input, with history and completion (Tab) if it is a terminal.
+
+Paths are those of the image where you are (cd IMAGE:/DIR goes elsewhere), and other
+images have their name in front as ever. For cp and diff, host:PATH is a path on the
+host; lcd goes there.
+
+An image is opened for reading until the first command that writes to it; from then on
+it is locked. What was written is in the image for certain after sync, close and the
+end. Ctrl-C ends a command; a script it ends as a whole, with its images in order.
+
+There is no jail, as with --no-jail: sessions are for images that you trust.
+
+The exit code is that of the last command, or of the one that failed under -e.
+
+Examples:
+  tane sh disk.img
+  tane sh -ec 'rm -f /etc/machine-id; truncate -s 0 /etc/hostname; trim' disk.img
+  tane sh a.img b.img -c 'cp /etc/hosts b.img:/etc; ls -l b.img:/etc/hosts'
+  tane sh -e -f prepare.tane disk.qcow2
+  echo 'du -s /var; df' | tane sh --json disk.img@2")]
+pub struct Args {
+    /// Images to open; the session begins in the first
+    #[arg(value_name = "IMAGE[:/DIR]")]
+    pub images: Vec<OsString>,
+    /// Run these commands
+    #[arg(short, value_name = "COMMANDS", conflicts_with = "file")]
+    pub commands: Option<OsString>,
+    /// Run the commands of this file; - is standard input
+    #[arg(short, long, value_name = "SCRIPT")]
+    pub file: Option<PathBuf>,
+    /// End with the first command that fails
+    #[arg(short, long)]
+    pub errexit: bool,
+    /// Refuse commands that write to images
+    #[arg(short, long)]
+    pub read_only: bool,
+}
+
+pub fn run(args: Args, global: &Global) -> Result<u8> {
+    let input = match (args.commands, args.file) {
+        (Some(text), _) => Some(Input::text(text.into_vec())),
+        (None, Some(path)) if path.as_os_str() == "-" => Some(Input::Standard),
+        (None, Some(path)) => Some(Input::file(&path)?),
+        (None, None) => None,
+    };
+    let settings = Settings {
+        images: args.images,
+        errexit: args.errexit,
+        read_only: args.read_only,
+    };
+    shell::run(settings, input, global)
+}
