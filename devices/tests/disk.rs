@@ -198,9 +198,11 @@ fn a_hundred_disks_leave_nothing_behind() {
     life();
     let before = threads_and_descriptors();
     (0..100).for_each(|_| life());
-    // A thread that was joined may still be listed for a moment.
+    // A thread that was joined may still be listed for a moment; and one that asks
+    // the host for barriers at first may have been among those before.
     eventually("threads and descriptors are given back", || {
-        threads_and_descriptors() == before
+        let now = threads_and_descriptors();
+        now.0 <= before.0 && now.1 <= before.1
     });
 }
 
