@@ -40,6 +40,17 @@ impl Failure {
         Failure::new(NO_IMAGE, message)
     }
 
+    /// An argument that is no address; see [`tane::Address`].
+    pub fn address(error: &tane::Error) -> Self {
+        Failure::usage(said(error))
+    }
+
+    /// What the library says of an image: `disk.img: is empty: …`.
+    pub fn of_image(error: &tane::Error) -> Self {
+        let name = error.path().map(|path| format!("{}: ", path.display()));
+        Failure::image(name.unwrap_or_default() + &said(error))
+    }
+
     /// Everything else about a single file.
     pub fn file(path: &[u8], error: Errno) -> Self {
         Failure::new(
@@ -71,6 +82,14 @@ impl From<std::io::Error> for Failure {
         }
         let errno = Errno(e.raw_os_error().unwrap_or(libc::EIO));
         Failure::new(SOME_FAILED, format!("standard output: {errno}"))
+    }
+}
+
+/// The error without what was done to what.
+fn said(error: &tane::Error) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => source.to_string(),
+        None => error.to_string(),
     }
 }
 

@@ -1,6 +1,5 @@
 //! The `tane` command: disk images, read and written by real Linux in-process.
 
-mod address;
 mod args;
 mod compare;
 mod copy;

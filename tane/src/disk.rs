@@ -1,12 +1,12 @@
 //! Disks: what backs one, and where the kernel shows it.
 
 use crate::error::{errno_or_guess, Error, Result};
+use crate::image_file::DiskImage;
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::partition::{number, number_or_0, Partition, SECTOR};
 use crate::probe::{self, FileSystem};
 use crate::table::Table;
-use crate::volumes::{raid_at_end, RAID_MARK};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use tane_images::{Backend, Format, ImageOptions, Layer, Login, Overlay, Ram};
 /// How an image becomes a disk.
 #[derive(Clone, Debug, Default)]
 pub struct DiskOptions {
-    read_only: bool,
-    snapshot: bool,
+    pub(crate) read_only: bool,
+    pub(crate) snapshot: bool,
     sector_size: Option<u32>,
     serial: String,
-    image: ImageOptions,
+    pub(crate) image: ImageOptions,
 }
 
 impl DiskOptions {
@@ -88,51 +88,10 @@ impl DiskOptions {
         self
     }
 
-    /// Open an image and all files that it consists of, for
-    /// [`Kernel::add_disk_image`].
-    ///
-    /// Errors: what opening it says.
-    pub fn open_image(&self, path: impl AsRef<Path>) -> Result<DiskImage> {
-        let path = path.as_ref().to_owned();
-        let mut image = self.image.clone();
-        image.write(!self.read_only && !self.snapshot);
-        let image = image
-            .open(&path)
-            .map_err(|error| Error::from_source(errno_or_guess(&error), "open", error))?;
-        Ok(DiskImage { path, image })
-    }
-
     /// A serial number of up to 20 bytes, shown in /sys/block/*/serial.
     pub fn serial(&mut self, serial: impl Into<String>) -> &mut Self {
         self.serial = serial.into();
         self
-    }
-}
-
-/// An image that is open, and no kernel's disk yet. Between the two is the time to
-/// enter a [`Jail`](crate::jail::Jail).
-pub struct DiskImage {
-    path: PathBuf,
-    image: tane_images::Image,
-}
-
-impl DiskImage {
-    /// Whether the whole of it is a file system that every kernel image can read and
-    /// write, the [`tiny_image`](crate::tiny_image) too: an ext2, ext3 or ext4
-    /// without rare features, or a FAT; and it is no member of a RAID set, whose
-    /// superblock may be at the end. False if it cannot be read.
-    pub fn is_plain(&self) -> bool {
-        let read = |at: u64, len: u64| {
-            let backend = &self.image.backend;
-            let len = len.min(backend.size().saturating_sub(at));
-            let mut bytes = vec![0; len as usize];
-            let read = backend.read(&[tane_images::buffer_mut(&mut bytes)], at);
-            read.is_ok().then_some(bytes)
-        };
-        let places = raid_at_end(self.image.backend.size());
-        let is_member = |at| read(at, 4).is_none_or(|mark| mark == RAID_MARK);
-        read(0, probe::HEAD as u64).is_some_and(|head| probe::is_plain(&head))
-            && !places.into_iter().any(is_member)
     }
 }
 

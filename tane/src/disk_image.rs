@@ -9,8 +9,6 @@ use crate::mount::Mount;
 use crate::mount_options::MountOptions;
 use crate::volumes::{VolumeOptions, Volumes};
 use std::fmt;
-use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 use tane_images::Format;
@@ -84,12 +82,10 @@ impl ImageOptions {
         self
     }
 
-    /// Open an image with a kernel of its own, which `boot` starts once the files
-    /// are known to be there.
+    /// Open an image with a kernel of its own, which `boot` starts once all files are
+    /// open.
     ///
-    /// Errors: those of `boot`; ENOENT, EISDIR, EINVAL it cannot be an image;
-    /// EBUSY another program writes it, or uses it while this one would write;
-    /// what opening the container says.
+    /// Errors: those of [`DiskOptions::open_image`] and of `boot`.
     pub fn open(
         &self,
         path: impl AsRef<Path>,
@@ -97,15 +93,14 @@ impl ImageOptions {
     ) -> Result<Image> {
         let path = path.as_ref();
         let all = || std::iter::once(path).chain(self.with.iter().map(PathBuf::as_path));
-        all().try_for_each(check)?;
-        let kernel = boot()?;
         let mut options = self.disk.clone();
         options.snapshot(!self.write);
-        let open = |path: &Path| {
-            let disk = kernel.open_disk(path, &options);
-            disk.map_err(|error| explain(path, self.write, error))
-        };
-        let disks = all().map(open).collect::<Result<_>>()?;
+        let opened = all().map(|path| options.open_image(path));
+        let opened = opened.collect::<Result<Vec<_>>>()?;
+        let kernel = boot()?;
+        let disks = opened.into_iter();
+        let disks = disks.map(|image| kernel.add_disk_image(image, &options));
+        let disks = disks.collect::<Result<_>>()?;
         Ok(Image {
             inner: Arc::new(Inner {
                 volumes: OnceLock::new(),
@@ -253,51 +248,4 @@ impl fmt::Debug for Image {
         let inner = &self.inner;
         write!(f, "Image({} of {:?})", inner.path.display(), inner.kernel)
     }
-}
-
-/// Says what is wrong before a kernel is booted for it.
-fn check(path: &Path) -> Result<()> {
-    let fail = |errno, text: String| Err(Error::plain(errno, "open", text).with_path(path));
-    match path.metadata() {
-        Err(e) if e.kind() == ErrorKind::NotFound => fail(libc::ENOENT, "no such file".into()),
-        Err(e) => fail(crate::error::errno_or_guess(&e), e.to_string()),
-        Ok(m) if m.is_dir() => fail(libc::EISDIR, "is a directory, not an image".into()),
-        Ok(m) if m.is_file() && m.len() == 0 => fail(
-            libc::EINVAL,
-            "is empty: make a file system in it first".into(),
-        ),
-        Ok(_) => Ok(()),
-    }
-}
-
-/// The usual reasons, in words for whoever named the image.
-fn explain(path: &Path, write: bool, error: Error) -> Error {
-    let by_host = error.to_string().contains("(os error ");
-    let text = match error.errno() {
-        libc::EBUSY | libc::EAGAIN => {
-            let who = locker(path).map_or(String::new(), |pid| format!(" (pid {pid})"));
-            format!("is in use by another program{who}: wait until it ends")
-        }
-        // What the host's kernel refused; else the container's own reason.
-        libc::EACCES | libc::EPERM if by_host => {
-            let verb = if write { "write to" } else { "read" };
-            format!("permission denied: you may not {verb} this file")
-        }
-        libc::EROFS if by_host => "is on a read-only file system: copy it elsewhere first".into(),
-        _ => return error,
-    };
-    Error::plain(error.errno(), "open", text).with_path(path)
-}
-
-/// Who holds the lock: `1: FLOCK ADVISORY WRITE pid major:minor:inode …`.
-fn locker(image: &Path) -> Option<u32> {
-    let inode = format!(":{}", image.metadata().ok()?.ino());
-    let locks = std::fs::read_to_string("/proc/locks").ok()?;
-    locks.lines().find_map(|line| {
-        let mut fields = line.split_whitespace().filter(|f| *f != "->").skip(1);
-        let kind = fields.next()?;
-        let pid = fields.nth(2)?;
-        let is_it = kind == "FLOCK" && fields.next()?.ends_with(&inode);
-        is_it.then(|| pid.parse().ok())?
-    })
 }

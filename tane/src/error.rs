@@ -81,7 +81,8 @@ impl Error {
         Self::from_source(errno, action, Plain(text.into()))
     }
 
-    pub(crate) fn with_path(mut self, path: &Path) -> Self {
+    /// The same error, of what is called this.
+    pub fn with_path(mut self, path: &Path) -> Self {
         self.0.path = Some(path.to_owned());
         self
     }

@@ -1,10 +1,10 @@
 //! An end of a copy or comparison: an image, or the host.
 
 use super::{Access, Session, HOST};
-use crate::address::Address;
 use crate::args::Global;
 use crate::failure::Result;
 use crate::sys::{Root, Sys};
+use tane::Address;
 
 /// An image that is open, or the host.
 pub enum End {

@@ -4,7 +4,6 @@ use super::choose::choose;
 use super::machine::Machine;
 use super::place::Place;
 use super::Access;
-use crate::address::ImagePath;
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::sys::{Root, Side, Sys};
@@ -12,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use tane::images::HostRange;
+use tane::ImagePath;
 
 /// A file system of an image that is mounted.
 pub struct Opened {

@@ -6,7 +6,6 @@
 //! too. `docs/jail.md` says what remains.
 
 use super::{is_host_kernel, Access};
-use crate::address::{is_remote, ImagePath};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use std::fs::File;
@@ -15,6 +14,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tane::images::{self, Format, Raw};
 use tane::jail::{Files, Jail};
+use tane::{is_remote, ImagePath};
 
 /// Private memory, unless `--memory-limit` says otherwise, in bytes.
 const MEMORY: u64 = 4 << 30;

@@ -7,12 +7,12 @@
 use super::image::{mount, Opened};
 use super::machine::Machine;
 use super::{secrets, Access};
-use crate::address::{ImagePath, Selector};
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
+use tane::{ImagePath, Selector};
 
 /// A handle to what a session keeps; of other commands, to nothing.
 #[derive(Clone, Default)]

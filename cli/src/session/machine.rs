@@ -1,13 +1,12 @@
 //! A kernel of our own, and the image that is its disk.
 
 use super::{jail, nested, secrets, Access, Opened};
-use crate::address::{is_remote, ImagePath};
 use crate::args::{Global, Verity};
 use crate::failure::{Failure, Result};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock};
-use tane::{Disk, Volume, VolumeOptions, Volumes};
+use tane::{Disk, ImagePath, Volume, VolumeOptions, Volumes};
 
 /// A kernel and its disks.
 pub struct Machine {
@@ -57,9 +56,7 @@ impl Machine {
     /// Adds an image that is to be written.
     pub fn add_new(&mut self, image: &Path, global: &Global) -> Result<&Disk> {
         let options = Machine::options(Access::Write, global);
-        let opened = options.open_image(image);
-        let opened = opened.map_err(|e| refused(image, Access::Write, &e))?;
-        self.add(image, opened, &options, Access::Write)?;
+        self.open_disk(image, &options)?;
         Ok(&self.disks[self.disks.len() - 1])
     }
 
@@ -95,19 +92,15 @@ impl Machine {
             let with = global.with.iter().map(|p| p.as_path());
             std::iter::once(at.image.as_path()).chain(with)
         };
-        images().try_for_each(check)?;
         let secrets = global.kept.secrets(global)?;
         let mut kernel = kernel_image(global)?;
         let tiny = tiny_image(global);
         let kernels = [Some(kernel.as_path()), tiny.as_deref()];
         jail::enter(&at.image, &kernels, access, global)?;
         let options = Machine::options(access, global);
-        let open = |image: &Path| {
-            options
-                .open_image(image)
-                .map_err(|e| refused(image, access, &e))
-        };
-        let opened = images().map(open).collect::<Result<Vec<_>>>()?;
+        let opened = images().map(|image| options.open_image(image));
+        let opened = opened.collect::<std::result::Result<Vec<_>, _>>();
+        let opened = opened.map_err(|e| Failure::of_image(&e))?;
         if let Some(tiny) = tiny.filter(|_| opened.iter().all(tane::DiskImage::is_plain)) {
             kernel = tiny;
         }
@@ -115,7 +108,7 @@ impl Machine {
         machine.secrets = Mutex::new(secrets);
         jail::close(global)?;
         for (image, opened) in images().zip(opened) {
-            machine.add(image, opened, &options, access)?;
+            machine.add(image, opened, &options)?;
         }
         Ok(machine)
     }
@@ -132,10 +125,7 @@ impl Machine {
         let mut machine = Machine::of(kernel, global);
         machine.secrets = Mutex::new(secrets);
         for image in std::iter::once(image).chain(global.with.iter().map(|p| p.as_path())) {
-            check(image)?;
-            let opened = options.open_image(image);
-            let opened = opened.map_err(|e| refused(image, access, &e))?;
-            machine.add(image, opened, &options, access)?;
+            machine.open_disk(image, &options)?;
         }
         Ok(machine)
     }
@@ -154,19 +144,17 @@ impl Machine {
             inner.sector_size(bytes);
         }
         let disk = machine.kernel.add_disk(backend, &inner);
-        machine
-            .disks
-            .push(disk.map_err(|e| refused(name, access, &e))?);
-        machine.names.push(name.display().to_string());
+        machine.push(name, disk)?;
         let options = Machine::options(access, global);
         for image in &global.with {
-            check(image)?;
-            let opened = options
-                .open_image(image)
-                .map_err(|e| refused(image, access, &e))?;
-            machine.add(image, opened, &options, access)?;
+            machine.open_disk(image, &options)?;
         }
         Ok(machine)
+    }
+
+    fn open_disk(&mut self, image: &Path, options: &tane::DiskOptions) -> Result<()> {
+        let opened = options.open_image(image);
+        self.add(image, opened.map_err(|e| Failure::of_image(&e))?, options)
     }
 
     fn add(
@@ -174,12 +162,15 @@ impl Machine {
         image: &Path,
         opened: tane::DiskImage,
         options: &tane::DiskOptions,
-        access: Access,
     ) -> Result<()> {
         let disk = self.kernel.add_disk_image(opened, options);
-        self.disks
-            .push(disk.map_err(|e| refused(image, access, &e))?);
-        self.names.push(image.display().to_string());
+        self.push(image, disk)
+    }
+
+    fn push(&mut self, name: &Path, disk: tane::Result<Disk>) -> Result<()> {
+        let fail = |e: tane::Error| Failure::of_image(&e.with_path(name));
+        self.disks.push(disk.map_err(fail)?);
+        self.names.push(name.display().to_string());
         Ok(())
     }
 
@@ -381,64 +372,4 @@ fn builder(image: &Path, global: &Global) -> tane::Builder {
         builder = builder.cmdline(words);
     }
     builder
-}
-
-/// Says what is wrong before a kernel is booted for it.
-fn check(image: &Path) -> Result<()> {
-    let name = image.display();
-    let fail = |text: &str| Err(Failure::image(format!("{name}: {text}")));
-    if is_remote(image) {
-        return Ok(());
-    }
-    match image.metadata() {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => fail("no such file"),
-        Err(e) => Err(Failure::image(format!("{name}: {e}"))),
-        Ok(m) if m.is_dir() => fail("is a directory, not an image"),
-        Ok(m) if m.is_file() && m.len() == 0 => fail("is empty: make a file system in it first"),
-        Ok(_) => Ok(()),
-    }
-}
-
-fn refused(image: &Path, access: Access, e: &tane::Error) -> Failure {
-    let name = image.display();
-    let verb = match access {
-        Access::Read => "read",
-        Access::Write => "write to",
-    };
-    let text = e.to_string();
-    // Of this file, and not of its overlay or what it names.
-    let by_host = text.contains("(os error ") && text.contains(&name.to_string());
-    match e.errno() {
-        libc::EBUSY | libc::EAGAIN => {
-            let who = locker(image).map_or(String::new(), |pid| format!(" (pid {pid})"));
-            Failure::image(format!(
-                "{name}: is in use by another program{who}: wait until it ends"
-            ))
-        }
-        // What the host's kernel refused; else the container's own reason.
-        libc::EACCES | libc::EPERM if by_host => Failure::image(format!(
-            "{name}: permission denied: you may not {verb} this file"
-        )),
-        libc::EROFS if by_host => Failure::image(format!(
-            "{name}: is on a read-only file system: copy it elsewhere first"
-        )),
-        _ => {
-            let text = text.strip_prefix("open: ").unwrap_or(&text);
-            let own = format!("{name}: ");
-            Failure::image(format!("{own}{}", text.strip_prefix(&own).unwrap_or(text)))
-        }
-    }
-}
-
-/// Who holds the lock: `1: FLOCK ADVISORY WRITE pid major:minor:inode …`.
-fn locker(image: &Path) -> Option<u32> {
-    let inode = format!(":{}", image.metadata().ok()?.ino());
-    let locks = std::fs::read_to_string("/proc/locks").ok()?;
-    locks.lines().find_map(|line| {
-        let mut fields = line.split_whitespace().filter(|f| *f != "->").skip(1);
-        let kind = fields.next()?;
-        let pid = fields.nth(2)?;
-        let is_it = kind == "FLOCK" && fields.next()?.ends_with(&inode);
-        is_it.then(|| pid.parse().ok())?
-    })
 }

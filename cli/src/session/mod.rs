@@ -11,7 +11,6 @@ mod place;
 mod secrets;
 mod target;
 
-pub use choose::selector;
 pub use end::End;
 use image::open_image;
 pub use image::Opened;
@@ -20,7 +19,6 @@ pub use kept::{Here, Kept};
 pub use machine::{Content, Machine};
 pub use target::{is_raw, Target};
 
-use crate::address::{Address, Disk, Files, ImagePath};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
@@ -29,6 +27,7 @@ use crate::sys::{Host, Root, Side, Sys};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use tane::{Address, Files, HostFiles, ImagePath};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
@@ -55,15 +54,20 @@ pub fn is_host_kernel(global: &Global) -> bool {
         .is_some_and(|k| k.as_os_str() == "host")
 }
 
-fn disk(global: &Global) -> Disk {
-    Disk {
+fn host_files(global: &Global) -> HostFiles {
+    HostFiles {
         directories_too: is_host_kernel(global),
     }
 }
 
+fn parse(argument: &OsStr, global: &Global) -> Result<Address> {
+    Address::parse(argument, &host_files(global)).map_err(|e| Failure::address(&e))
+}
+
 /// An argument of a verb that works on whole images.
 pub fn image_path(argument: &OsStr, global: &Global) -> Result<ImagePath> {
-    nested(Address::parse_image(argument, &disk(global))?, global)
+    let at = Address::parse_image(argument, &host_files(global));
+    nested(at.map_err(|e| Failure::address(&e))?, global)
 }
 
 /// An argument that only makes sense as a whole image, be it inside another.
@@ -87,8 +91,8 @@ fn nested(at: ImagePath, global: &Global) -> Result<ImagePath> {
 pub fn inner_path(argument: &OsStr, global: &Global) -> Result<ImagePath> {
     match global.kept.here() {
         None => image_path(argument, global),
-        Some(here) => match Address::parse(argument, &disk(global))? {
-            Address::Image(at) if at.is_remote() || disk(global).is_image(&at.image) => {
+        Some(here) => match parse(argument, global)? {
+            Address::Image(at) if at.is_remote() || host_files(global).is_image(&at.image) => {
                 nested(at, global)
             }
             _ => nested(here.path(argument.as_bytes()), global),
@@ -98,18 +102,18 @@ pub fn inner_path(argument: &OsStr, global: &Global) -> Result<ImagePath> {
 
 /// An argument that may also be a path on the host: in a session, `host:PATH`.
 pub fn address(argument: &OsStr, global: &Global) -> Result<Address> {
-    let parse = || match Address::parse(argument, &disk(global))? {
+    let address = || match parse(argument, global)? {
         Address::Image(at) => nested(at, global).map(Address::Image),
         host => Ok(host),
     };
     if !global.kept.is_session() {
-        return parse();
+        return address();
     }
     if let Some(path) = argument.as_bytes().strip_prefix(b"host:") {
         return Ok(Address::Host(OsStr::from_bytes(path).into()));
     }
     match global.kept.here() {
-        None => parse(),
+        None => address(),
         Some(_) => inner_path(argument, global).map(Address::Image),
     }
 }

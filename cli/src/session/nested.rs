@@ -2,7 +2,6 @@
 //! its own; what the inner one's disk has is read from a file of the outer one.
 
 use super::{jail, open_image, Access, Opened, Session};
-use crate::address::{ImagePath, Selector};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::sys::{Kind, Root};
@@ -13,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use tane::images::{buffer, gather, open_backend, scatter, total, Backend, Buffers};
 use tane::{File, OpenOptions};
+use tane::{ImagePath, Selector};
 
 /// Longest piece of a transfer that is zeros, in bytes.
 const PIECE: u64 = 1 << 20;
@@ -69,7 +69,8 @@ fn image<'a>(root: &Root, left: &'a [u8]) -> Result<Option<(&'a [u8], Option<Sel
     for mark in (1..left.len()).filter(|i| left[*i] == b'@') {
         if is_file(&left[..mark]) {
             let text = String::from_utf8_lossy(&left[mark + 1..]);
-            return Ok(Some((&left[..mark], Some(Selector::parse(&text)?))));
+            let selector = Selector::parse(&text).map_err(|e| Failure::address(&e))?;
+            return Ok(Some((&left[..mark], Some(selector))));
         }
     }
     Ok(None)

@@ -5,7 +5,6 @@
 use super::choose::{choose, choose_place};
 use super::machine::Machine;
 use super::Access;
-use crate::address::{is_remote, ImagePath};
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::sys::{Errno, Fd, Root, Side, Sys};
@@ -15,6 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use tane::VolumeKind;
+use tane::{is_remote, ImagePath};
 
 /// What is copied at once, and compared at once.
 const PIECE: usize = 1 << 20;

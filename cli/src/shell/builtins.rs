@@ -2,7 +2,6 @@
 
 use super::line::Own;
 use super::run::{Shell, Step};
-use crate::address::ImagePath;
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::names;
@@ -13,6 +12,7 @@ use serde_json::Map;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use tane::ImagePath;
 
 pub fn run(shell: &mut Shell, own: Own, global: &Global) -> Result<Step> {
     let mut out = Output::new();

@@ -2,7 +2,6 @@
 
 use super::lexer;
 use super::line::grammar;
-use crate::address::Address;
 use crate::args::Global;
 use crate::interrupt;
 use crate::names::shown;
@@ -11,6 +10,7 @@ use crate::sys::{Entries, Kind};
 use reedline::{CompletionResult, Span, Suggestion};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use tane::Address;
 
 /// Most names that are shown.
 const MOST: usize = 2000;

@@ -1,12 +1,12 @@
 //! What a line can be: the verbs of the command line, and what a session has of
 //! its own.
 
-use crate::address::is_remote;
 use crate::args::{Global, Verb};
 use crate::failure::{Failure, Result};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use tane::is_remote;
 
 #[derive(Parser)]
 #[command(name = "tane", bin_name = "", no_binary_name = true)]

@@ -1,6 +1,5 @@
 //! tane cp: copies in, out and across, keeping everything.
 
-use crate::address::{Address, ImagePath};
 use crate::args::Global;
 use crate::copy::{self, Owner, Place, Progress, ProgressMode, Report, Settings, SparseMode};
 use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED};
@@ -10,6 +9,7 @@ use crate::session::{address, declare, Access, End, Needs};
 use crate::sys::Root;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use tane::{Address, ImagePath};
 
 /// Copy files and directories into an image, out of it, or between images
 #[derive(clap::Args)]

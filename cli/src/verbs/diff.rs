@@ -2,7 +2,6 @@
 
 use super::entry;
 use super::find::glob;
-use crate::address::Address;
 use crate::args::Global;
 use crate::compare::{self, Aspect, Aspects, Differences, Entry, Pair, PairVisitor};
 use crate::failure::{remedy, Failure, Result, SOME_FAILED};
@@ -15,6 +14,7 @@ use crate::users::Users;
 use serde_json::Map;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use tane::Address;
 
 /// Show what differs between two images, or an image and a directory of the host
 #[derive(clap::Args)]

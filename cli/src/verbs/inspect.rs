@@ -3,9 +3,7 @@
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
-use crate::session::{
-    declare, is_host_kernel, selector, whole_image, Access, Content, Machine, Needs,
-};
+use crate::session::{declare, is_host_kernel, whole_image, Access, Content, Machine, Needs};
 use crate::{names, show};
 use serde_json::{json, Map, Value};
 use std::ffi::OsString;
@@ -143,7 +141,7 @@ impl Found<'_> {
             "id": id,
             "kind": kind(v),
             "on": v.on,
-            "selector": selector(self.volumes, v),
+            "selector": self.volumes.selector(v),
             "number": number,
             "name": v.name,
             "part_uuid": v.uuid,

@@ -1,6 +1,5 @@
 //! tane mkfs: an empty file system.
 
-use crate::address::ImagePath;
 use crate::args::{parse_size, Global};
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
@@ -11,6 +10,7 @@ use serde_json::json;
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::Path;
+use tane::ImagePath;
 
 /// Make an empty file system in an image, a partition or a volume
 #[derive(clap::Args)]

@@ -1,6 +1,5 @@
 //! tane resize: a larger or smaller file system, with its partition and image.
 
-use crate::address::ImagePath;
 use crate::args::{parse_size, Global};
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
@@ -11,6 +10,7 @@ use serde_json::json;
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::Path;
+use tane::ImagePath;
 use tane::VolumeKind;
 
 /// Make a file system larger or smaller, and with it its partition and the image

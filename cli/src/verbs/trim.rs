@@ -1,6 +1,5 @@
 //! tane trim: the free space of an image goes back to the host.
 
-use crate::address::ImagePath;
 use crate::args::{parse_size, Global};
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::names;
@@ -11,6 +10,7 @@ use crate::sys::{trim, Errno};
 use serde_json::Map;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use tane::ImagePath;
 
 /// Give the free space of an image back to the host
 #[derive(clap::Args)]

@@ -60,13 +60,44 @@ impl Volumes {
         }
     }
 
+    /// The place in [`Volumes::list`] of what a selector means, whatever is on it;
+    /// without one: of the first disk. `image` is what the error calls it all.
+    ///
+    /// Errors: ENOTUNIQ several fit, ENXIO none, ENODEV it is not open; the text
+    /// lists them all.
+    pub fn choose_place(&self, image: &Path, selector: Option<&Selector>) -> Result<usize> {
+        let list = self.list();
+        let found: Vec<_> = match selector.and_then(|s| s.volume.as_ref()) {
+            None => vec![0],
+            Some(which) => (0..list.len())
+                .filter(|i| is_selected(&list[*i], which))
+                .collect(),
+        };
+        let (errno, text) = match found[..] {
+            [one] if list[one].device.is_some() => return Ok(one),
+            [_] => (libc::ENODEV, "is not open"),
+            [] => (libc::ENXIO, "no such place in it"),
+            _ => (libc::ENOTUNIQ, "several match"),
+        };
+        let text = text.to_owned() + &self.choices(image);
+        Err(Error::plain(errno, "open", text).with_path(image))
+    }
+
     /// The places of the file systems that the selector leaves.
     fn candidates(&self, which: Option<&Which>, any_type: bool) -> Vec<usize> {
         let list = self.list();
+        // What is to be checked is not read past the check.
+        let checked = |i: usize| {
+            let is_check = |v: &Volume| v.kind == VolumeKind::Verity && v.on.contains(&i);
+            list.iter().any(is_check)
+        };
         let is_one = |v: &Volume| v.is_mountable() || (any_type && v.device.is_some());
         // What was named itself comes before what lies on it.
         let named: Vec<_> = match which {
-            None if is_one(&list[0]) && (list.len() == 1 || list[0].is_mountable()) => {
+            None if !checked(0)
+                && is_one(&list[0])
+                && (list.len() == 1 || list[0].is_mountable()) =>
+            {
                 return vec![0]
             }
             None => (0..list.len()).filter(|i| list[*i].on.is_empty()).collect(),
@@ -76,7 +107,7 @@ impl Volumes {
         };
         let on_it = |i: &usize| named.iter().any(|n| self.lies_on(*i, *n));
         let mut found: Vec<_> = (0..list.len())
-            .filter(|i| list[*i].is_mountable() && on_it(i))
+            .filter(|i| list[*i].is_mountable() && on_it(i) && !checked(*i))
             .collect();
         // The devices of one btrfs are one file system.
         let mut seen = Vec::new();

@@ -4,12 +4,21 @@
 //! an existing file that is not a directory, with or without `@SELECTOR`. What
 //! exists under its full name is always that file, so `a:b`, `./a:b` and even
 //! `dir:/file` below a directory called `dir:` are what they look like.
+//!
+//! `https://HOST/IMAGE:/path` is in an image on a server; see `url.rs`.
 
 use crate::error::{Error, Result};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+
+mod url;
+
+/// Whether this is no file of the host, but an image on a server.
+pub fn is_remote(image: &Path) -> bool {
+    url::is_one(image.as_os_str().as_bytes())
+}
 
 /// What to mount of an image that holds several file systems.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +46,9 @@ pub struct ImagePath {
     pub selector: Option<Selector>,
     /// Absolute, within the image.
     pub path: Vec<u8>,
+    /// The file of another image that the image is; None: it is one of the host.
+    /// [`Address`] does not look into images, and leaves it out.
+    pub within: Option<Box<ImagePath>>,
 }
 
 /// What an argument means.
@@ -55,7 +67,14 @@ impl ImagePath {
     /// The same image, by whatever name.
     pub fn same_file(&self, other: &ImagePath) -> bool {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.into());
-        self.image == other.image || real(&self.image) == real(&other.image)
+        let is_real = self.within.is_none() && other.within.is_none();
+        self.within == other.within
+            && (self.image == other.image || is_real && real(&self.image) == real(&other.image))
+    }
+
+    /// Whether the image is on a server, and no file of the host.
+    pub fn is_remote(&self) -> bool {
+        is_remote(&self.image)
     }
 
     /// `disk.img:`, to print before paths inside.
@@ -168,6 +187,12 @@ impl Address {
         if files.exists(Path::new(argument)) {
             return host();
         }
+        if url::is_one(text) {
+            return match url::split(text) {
+                (_, None) => Err(on_host(Path::new(argument))),
+                (left, Some(path)) => Ok(Address::Image(url::image(left, path))),
+            };
+        }
         let colons = (1..text.len().saturating_sub(1)).filter(|&i| &text[i..i + 2] == b":/");
         for colon in colons.clone() {
             if let Some(found) = image(&text[..colon], &text[colon + 1..], files)? {
@@ -185,12 +210,17 @@ impl Address {
             image: path_buf(&text[..colon]),
             selector: None,
             path: text[colon + 1..].to_vec(),
+            within: None,
         }))
     }
 
     /// For programs that only know images: `IMAGE` alone means `IMAGE:/`. EINVAL
     /// as for [`Address::parse`], and if it is a path on the host.
     pub fn parse_image(argument: &OsStr, files: &dyn Files) -> Result<ImagePath> {
+        if url::is_one(argument.as_bytes()) && !files.exists(Path::new(argument)) {
+            let (left, path) = url::split(argument.as_bytes());
+            return Ok(url::image(left, path.unwrap_or(b"/")));
+        }
         if !argument.as_bytes().windows(2).any(|w| w == b":/")
             || files.is_image(Path::new(argument))
         {
@@ -199,16 +229,19 @@ impl Address {
                 image: argument.into(),
                 selector: None,
                 path: b"/".to_vec(),
+                within: None,
             }));
         }
         match Address::parse(argument, files)? {
             Address::Image(found) => Ok(found),
-            Address::Host(path) => {
-                let text = format!("{}: not inside an image: write IMAGE:/path", path.display());
-                Err(Error::plain(libc::EINVAL, "read the address", text))
-            }
+            Address::Host(path) => Err(on_host(&path)),
         }
     }
+}
+
+fn on_host(path: &Path) -> Error {
+    let text = format!("{}: not inside an image: write IMAGE:/path", path.display());
+    Error::plain(libc::EINVAL, "read the address", text)
 }
 
 /// `left` as an image, with a selector if only that makes a file of it.
@@ -219,6 +252,7 @@ fn image(left: &[u8], path: &[u8], files: &dyn Files) -> Result<Option<ImagePath
             image: path_buf(left),
             selector: None,
             path,
+            within: None,
         }));
     }
     for at in (1..left.len()).filter(|&i| left[i] == b'@') {
@@ -228,6 +262,7 @@ fn image(left: &[u8], path: &[u8], files: &dyn Files) -> Result<Option<ImagePath
                 image: path_buf(&left[..at]),
                 selector: Some(selector),
                 path,
+                within: None,
             }));
         }
     }
@@ -266,6 +301,7 @@ mod tests {
             image: name.into(),
             selector,
             path: path.into(),
+            within: None,
         })
     }
 
@@ -360,6 +396,7 @@ mod tests {
             image: "d.img".into(),
             selector,
             path: b"/".to_vec(),
+            within: None,
         };
         assert_eq!(parse("d.img", &["d.img"]).expect("image"), root(None));
         let of = |volume| {

@@ -49,16 +49,13 @@ pub fn image(left: &[u8], path: &[u8]) -> ImagePath {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Address, Disk, Which};
-
+    use super::super::{Address, HostFiles, Which};
     use std::ffi::OsStr;
     use std::path::Path;
 
     /// Image, selector and path.
     fn parse(text: &str) -> (String, Option<Which>, String) {
-        let files = Disk {
-            directories_too: false,
-        };
+        let files = HostFiles::default();
         let at = Address::parse_image(OsStr::new(text), &files).expect(text);
         assert!(at.is_remote());
         (
@@ -98,9 +95,7 @@ mod tests {
 
     #[test]
     fn a_copy_needs_a_path_in_it() {
-        let files = Disk {
-            directories_too: false,
-        };
+        let files = HostFiles::default();
         let parse = |text: &str| Address::parse(OsStr::new(text), &files);
         assert!(parse("http://h/d.img").is_err());
         let Ok(Address::Image(at)) = parse("http://h/d.img:/x") else {

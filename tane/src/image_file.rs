@@ -1,0 +1,115 @@
+//! An image's files, opened for a disk: what they are, and why they cannot be one.
+
+use crate::address::is_remote;
+use crate::disk::DiskOptions;
+use crate::error::{errno_or_guess, Error, Result};
+use crate::probe;
+use crate::volumes::{raid_at_end, RAID_MARK};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// An image that is open, and no kernel's disk yet. Between the two is the time to
+/// enter a [`Jail`](crate::jail::Jail).
+pub struct DiskImage {
+    pub(crate) path: PathBuf,
+    pub(crate) image: tane_images::Image,
+}
+
+impl DiskImage {
+    /// Whether the whole of it is a file system that every kernel image can read and
+    /// write, the [`tiny_image`](crate::tiny_image) too: an ext2, ext3 or ext4
+    /// without rare features, or a FAT; and it is no member of a RAID set, whose
+    /// superblock may be at the end. False if it cannot be read.
+    pub fn is_plain(&self) -> bool {
+        let read = |at: u64, len: u64| {
+            let backend = &self.image.backend;
+            let len = len.min(backend.size().saturating_sub(at));
+            let mut bytes = vec![0; len as usize];
+            let read = backend.read(&[tane_images::buffer_mut(&mut bytes)], at);
+            read.is_ok().then_some(bytes)
+        };
+        let places = raid_at_end(self.image.backend.size());
+        let is_member = |at| read(at, 4).is_none_or(|mark| mark == RAID_MARK);
+        read(0, probe::HEAD as u64).is_some_and(|head| probe::is_plain(&head))
+            && !places.into_iter().any(is_member)
+    }
+}
+
+impl DiskOptions {
+    /// Open an image and all files that it consists of, for
+    /// [`Kernel::add_disk_image`](crate::Kernel::add_disk_image).
+    ///
+    /// Errors: ENOENT, EISDIR, EINVAL it cannot be an image; EBUSY another program
+    /// writes it, or uses it while this one would write; what opening the container
+    /// says.
+    pub fn open_image(&self, path: impl AsRef<Path>) -> Result<DiskImage> {
+        let path = path.as_ref();
+        check(path)?;
+        let write = !self.read_only && !self.snapshot;
+        let mut image = self.image.clone();
+        let image = image.write(write).open(path);
+        Ok(DiskImage {
+            path: path.to_owned(),
+            image: image.map_err(|error| explain(path, write, &error))?,
+        })
+    }
+}
+
+fn fail(errno: i32, path: &Path, text: impl Into<String>) -> Error {
+    Error::plain(errno, "open", text).with_path(path)
+}
+
+fn check(path: &Path) -> Result<()> {
+    if is_remote(path) {
+        return Ok(());
+    }
+    let fail = |errno, text: &str| Err(fail(errno, path, text));
+    match path.metadata() {
+        Err(e) if e.kind() == ErrorKind::NotFound => fail(libc::ENOENT, "no such file"),
+        Err(e) => fail(errno_or_guess(&e), &e.to_string()),
+        Ok(m) if m.is_dir() => fail(libc::EISDIR, "is a directory, not an image"),
+        Ok(m) if m.is_file() && m.len() == 0 => {
+            fail(libc::EINVAL, "is empty: make a file system in it first")
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+/// The usual reasons, in words for whoever named the image.
+fn explain(path: &Path, write: bool, error: &std::io::Error) -> Error {
+    let (errno, text) = (errno_or_guess(error), error.to_string());
+    let name = path.display().to_string();
+    // Of this file, and not of its overlay or what it names.
+    let by_host = text.contains("(os error ") && text.contains(&name);
+    let text = match errno {
+        libc::EBUSY | libc::EAGAIN => {
+            let who = locker(path).map_or(String::new(), |pid| format!(" (pid {pid})"));
+            format!("is in use by another program{who}: wait until it ends")
+        }
+        // What the host's kernel refused; else the container's own reason.
+        libc::EACCES | libc::EPERM if by_host => {
+            let verb = if write { "write to" } else { "read" };
+            format!("permission denied: you may not {verb} this file")
+        }
+        libc::EROFS if by_host => "is on a read-only file system: copy it elsewhere first".into(),
+        _ => {
+            let own = text.strip_prefix(&name).and_then(|t| t.strip_prefix(": "));
+            own.unwrap_or(&text).to_owned()
+        }
+    };
+    fail(errno, path, text)
+}
+
+/// Who holds the lock: `1: FLOCK ADVISORY WRITE pid major:minor:inode …`.
+fn locker(image: &Path) -> Option<u32> {
+    let inode = format!(":{}", image.metadata().ok()?.ino());
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    locks.lines().find_map(|line| {
+        let mut fields = line.split_whitespace().filter(|f| *f != "->").skip(1);
+        let kind = fields.next()?;
+        let pid = fields.nth(2)?;
+        let is_it = kind == "FLOCK" && fields.next()?.ends_with(&inode);
+        is_it.then(|| pid.parse().ok())?
+    })
+}
