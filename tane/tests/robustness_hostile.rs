@@ -3,17 +3,18 @@
 //!
 //! TANE_HOSTILE_SEED and TANE_HOSTILE_COUNT choose the variants.
 
+mod exercise;
 mod medium;
 mod scratch;
 
+use exercise::exercise;
 use medium::layout::Layout;
 use medium::{Medium, Random};
-use std::io::Write;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
-use tane::{DiskOptions, Kernel, Mount, MountOptions, OpenOptions, Tree};
+use tane::{DiskOptions, Kernel, Mount, MountOptions};
 use tane_test_support::{eventually, PATIENCE};
 
 const COUNT: u64 = 400;
@@ -153,101 +154,13 @@ fn damage(base: &Base, random: &mut Random) -> (Vec<u8>, &'static str) {
     (image, name)
 }
 
-/// Look at everything in a tree, within limits.
-struct Walk<'a> {
-    tree: &'a Tree,
-    left: u32,
-    errors: u32,
-}
-
-impl Walk<'_> {
-    fn directory(&mut self, path: &Path, depth: u32) {
-        let Ok(listing) = self.tree.read_dir(path) else {
-            self.errors += 1;
-            return;
-        };
-        for entry in listing {
-            if self.left == 0 {
-                return;
-            }
-            self.left -= 1;
-            match entry {
-                Ok(entry) => self.entry(&path.join(entry.file_name()), depth),
-                Err(_) => {
-                    self.errors += 1;
-                    return;
-                }
-            }
-        }
-    }
-
-    fn entry(&mut self, path: &Path, depth: u32) {
-        let Ok(metadata) = self.tree.symlink_metadata(path) else {
-            self.errors += 1;
-            return;
-        };
-        for key in self.tree.symlink_xattrs(path).unwrap_or_default() {
-            let value = self.tree.symlink_xattr(path, key);
-            self.errors += u32::from(value.is_err());
-        }
-        if metadata.is_dir() && depth < 8 {
-            self.directory(path, depth + 1);
-        } else if metadata.is_file() {
-            self.file(path, metadata.len());
-        } else {
-            let _ = self.tree.read_link(path);
-        }
-    }
-
-    fn file(&mut self, path: &Path, len: u64) {
-        let mut options = OpenOptions::new();
-        options.read(true).custom_flags(libc::O_NONBLOCK);
-        let Ok(file) = options.open(self.tree, path) else {
-            self.errors += 1;
-            return;
-        };
-        let mut buffer = vec![0; 64 << 10];
-        let starts = [0, 64 << 10, 1 << 20, len / 2, len.saturating_sub(1000)];
-        for start in starts {
-            self.errors += u32::from(file.read_at(&mut buffer, start).is_err());
-        }
-        let _ = file.seek_data(len / 3);
-    }
-}
-
-/// Use an image as a program would that trusts it. Errors are all right.
-fn exercise(kernel: &Kernel, medium: &Medium, read_only: bool) -> tane::Result<u32> {
+/// Errors are all right.
+fn use_it(kernel: &Kernel, medium: &Medium, read_only: bool) -> tane::Result<u32> {
     let disk = kernel.add_disk(medium.disk(), &DiskOptions::new())?;
-    let _ = disk.probe();
     // The superblock may ask for a panic on errors.
-    let mount = MountOptions::new()
-        .read_only(read_only)
-        .option("errors", "continue")
-        .mount(kernel, disk.device())?;
-    let mut walk = Walk {
-        tree: &mount,
-        left: 1500,
-        errors: 0,
-    };
-    walk.directory(Path::new("/"), 0);
-    let mut errors = walk.errors;
-    let _ = mount.statfs();
-    if let Ok(mut file) = mount.create("created") {
-        errors += u32::from(file.write_all(&[1; 100_000]).is_err());
-        errors += u32::from(file.sync_all().is_err());
-    }
-    let attempts = [
-        mount.create_dir("dir/created"),
-        mount.hard_link("holes", "dir/another"),
-        mount.rename("late", "dir/late"),
-        mount.truncate("holes", 100_000),
-        mount.set_xattr("dir", "user.more", &[1; 200], 0),
-        mount.remove_file("dir/hard"),
-        mount.remove_dir_all("dir/sub"),
-    ];
-    errors += attempts.iter().filter(|a| a.is_err()).count() as u32;
-    mount.unmount()?;
-    Ok(errors)
+    let mut options = MountOptions::new();
+    options.option("errors", "continue");
+    exercise(kernel, &disk, &options, !read_only)
 }
 
 /// Ends the process if a variant does not end: no thread can be made to.
@@ -290,7 +203,7 @@ fn no_image_crashes_or_hangs_the_process_or_leaks() {
     let count = setting("TANE_HOSTILE_COUNT", COUNT);
     let dog = watchdog();
     let sound = Medium::of(&bases[0].image);
-    exercise(&scratch::boot(), &sound, false).expect("a sound image");
+    use_it(&scratch::boot(), &sound, false).expect("a sound image");
     let before = held();
     let mut kernel = scratch::boot();
     let at_start = held()[2];
@@ -305,7 +218,7 @@ fn no_image_crashes_or_hangs_the_process_or_leaks() {
         dog.send(name.clone()).expect("the watchdog");
         let medium = Medium::of(&image);
         let start = Instant::now();
-        match exercise(&kernel, &medium, seed % 2 == 1) {
+        match use_it(&kernel, &medium, seed % 2 == 1) {
             Err(_) => refused += 1,
             Ok(0) => fine += 1,
             Ok(_) => flawed += 1,

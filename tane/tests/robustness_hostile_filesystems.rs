@@ -3,6 +3,7 @@
 //! docs/hostile.md has the results of a long run.
 
 mod common;
+mod exercise;
 mod hostile;
 mod inside;
 mod medium;

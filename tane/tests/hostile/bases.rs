@@ -2,13 +2,13 @@
 //! same bytes, also in the next process.
 
 use super::damage::Base;
-use super::kinds::{Kind, Make};
+use super::kinds::{Kind, Make, UUID};
 use super::sparse::Sparse;
 use super::{boot, tree};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tane::{DiskOptions, Kernel, MountOptions};
+use tane::{DiskOptions, Kernel};
 use tane_test_support::tool;
 
 pub fn path(dir: &Path, kind: usize, state: &str) -> PathBuf {
@@ -42,13 +42,16 @@ pub fn make(dir: &Path, kinds: &[Kind]) -> bool {
         let image = dir.join("being-made.img");
         let _ = fs::remove_file(&image);
         let made = match &kind.make {
-            Make::Mkfs(package, name, args) => {
+            Make::Mkfs(package, line) => {
                 blank(&image, kind.mib);
-                tool(package, name).map(|mut mkfs| run(mkfs.args(*args).arg(&image)))
+                let (name, words) = words(line);
+                let words = words.map(|word| word.replace("{uuid}", UUID));
+                tool(package, name).map(|mut mkfs| run(mkfs.args(words).arg(&image)))
             }
             Make::Ours(make) => fs::write(&image, make(kind.mib)).ok(),
-            Make::Tree(package, name, args) => {
-                tool(package, name).map(|tool| from_tree(tool, args, dir, &image))
+            Make::Tree(package, line) => {
+                let (name, words) = words(line);
+                tool(package, name).map(|tool| from_tree(tool, words, dir, &image))
             }
         };
         if made.is_none() {
@@ -63,6 +66,12 @@ pub fn make(dir: &Path, kinds: &[Kind]) -> bool {
     true
 }
 
+/// The program's name, and what it is given.
+fn words(line: &'static str) -> (&'static str, impl Iterator<Item = &'static str>) {
+    let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
+    (name, rest.split_whitespace())
+}
+
 fn blank(path: &Path, mib: u64) {
     let file = File::create(path).expect("a file");
     file.set_len(mib << 20).expect("its size");
@@ -75,18 +84,24 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {text}");
 }
 
-fn from_tree(mut tool: Command, args: &[&str], dir: &Path, image: &Path) {
+fn from_tree(
+    mut tool: Command,
+    words: impl Iterator<Item = &'static str>,
+    dir: &Path,
+    image: &Path,
+) {
     let tree = dir.join("tree");
     let _ = fs::remove_dir_all(&tree);
     fs::create_dir(&tree).expect("a directory");
     let on_host = Kernel::host().tree(&tree).expect("the tree");
     tree::populate(&on_host).expect("a tree");
-    let word = |arg: &&str| match *arg {
+    let word = |word: &str| match word {
         "{image}" => image.as_os_str().to_owned(),
         "{dir}" => tree.as_os_str().to_owned(),
+        "{uuid}" => UUID.into(),
         word => word.into(),
     };
-    run(tool.args(args.iter().map(word)));
+    run(tool.args(words.map(word)));
     fs::remove_dir_all(&tree).expect("to be removed");
 }
 
@@ -95,9 +110,7 @@ fn from_tree(mut tool: Command, args: &[&str], dir: &Path, image: &Path) {
 fn fill(kernel: &Kernel, kind: &Kind, image: &Path, dirty: &Path) {
     let disk = kernel.open_disk(image, &DiskOptions::new());
     let disk = disk.expect("the disk");
-    let mut options = MountOptions::new();
-    let options = options.fstype(kind.fstype).options(kind.options);
-    let mount = options.mount(kernel, disk.device());
+    let mount = kind.mount_options().mount(kernel, disk.device());
     let mount = mount.unwrap_or_else(|e| panic!("{}: {e}\n{}", kind.name, kernel.dmesg()));
     tree::populate(&mount).unwrap_or_else(|e| panic!("{}: {e}", kind.name));
     mount.sync().expect("syncs");

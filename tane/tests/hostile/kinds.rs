@@ -2,16 +2,18 @@
 
 use super::checksums::{self, Fixup};
 use super::hfsplus;
+use tane::MountOptions;
 
 /// How an image comes to be.
 pub enum Make {
-    /// By the host's mkfs (package, name, arguments), then filled by our kernel.
-    Mkfs(&'static str, &'static str, &'static [&'static str]),
+    /// By the host's mkfs (package, command line without the image), then filled by
+    /// our kernel. `{uuid}` stands for [`UUID`].
+    Mkfs(&'static str, &'static str),
     /// As before, by the tests' own mkfs: no package of Debian's has one.
     Ours(fn(mib: u64) -> Vec<u8>),
-    /// By the host's tool (package, name) from a directory; `{image}` and `{dir}`
-    /// stand for the two.
-    Tree(&'static str, &'static str, &'static [&'static str]),
+    /// By the host's tool (package, command line) from a directory; `{image}` and
+    /// `{dir}` stand for the two.
+    Tree(&'static str, &'static str),
 }
 
 pub struct Kind {
@@ -46,6 +48,12 @@ impl Kind {
         self
     }
 
+    pub fn mount_options(&self) -> MountOptions {
+        let mut options = MountOptions::new();
+        options.fstype(self.fstype).options(self.options);
+        options
+    }
+
     pub fn writable(&self) -> bool {
         !matches!(self.make, Make::Tree(..))
     }
@@ -55,26 +63,15 @@ use Make::{Mkfs, Ours, Tree};
 
 /// Not to panic on errors, which a superblock may ask for.
 const GO_ON: &str = "errors=continue";
-const UUID: &str = "6d616e61-6b69-4d61-8e61-776869746900";
-
-macro_rules! uuid {
-    () => {
-        "6d616e61-6b69-4d61-8e61-776869746900"
-    };
-}
+pub const UUID: &str = "6d616e61-6b69-4d61-8e61-776869746900";
 
 const EXT: &str = "e2fsprogs";
-const HASH: &str = concat!("hash_seed=", uuid!());
 
 pub static EXT2: [Kind; 1] = [Kind::new(
     "ext2, 1 KiB blocks",
     "ext2",
     8,
-    Mkfs(
-        EXT,
-        "mkfs.ext2",
-        &["-q", "-F", "-b", "1024", "-U", UUID, "-E", HASH],
-    ),
+    Mkfs(EXT, "mkfs.ext2 -q -F -b 1024 -U {uuid} -E hash_seed={uuid}"),
 )
 .options(GO_ON)];
 
@@ -84,10 +81,7 @@ pub static EXT3: [Kind; 1] = [Kind::new(
     8,
     Mkfs(
         EXT,
-        "mkfs.ext3",
-        &[
-            "-q", "-F", "-b", "1024", "-J", "size=1", "-U", UUID, "-E", HASH,
-        ],
+        "mkfs.ext3 -q -F -b 1024 -J size=1 -U {uuid} -E hash_seed={uuid}",
     ),
 )
 .options(GO_ON)];
@@ -98,60 +92,31 @@ pub static EXT4: [Kind; 2] = [
         "ext4 with inline data",
         "ext4",
         16,
-        Mkfs(
-            EXT,
-            "mkfs.ext4",
-            &[
-                "-q",
-                "-F",
-                "-b",
-                "4096",
-                "-J",
-                "size=4",
-                "-O",
-                "^metadata_csum,inline_data",
-                "-U",
-                UUID,
-                "-E",
-                HASH,
-            ],
-        ),
+        Mkfs(EXT, "mkfs.ext4 -q -F -b 4096 -J size=4 -O ^metadata_csum,inline_data -U {uuid} -E hash_seed={uuid}"),
     )
     .options(GO_ON),
     Kind::new(
         "ext4 with checksums",
         "ext4",
         16,
-        Mkfs(
-            EXT,
-            "mkfs.ext4",
-            &[
-                "-q", "-F", "-b", "1024", "-J", "size=1", "-U", UUID, "-E", HASH,
-            ],
-        ),
+        Mkfs(EXT, "mkfs.ext4 -q -F -b 1024 -J size=1 -U {uuid} -E hash_seed={uuid}"),
     )
     .options(GO_ON),
 ];
-
-const XFS_ID: &str = concat!("uuid=", uuid!());
 
 pub static XFS: [Kind; 2] = [
     Kind::new(
         "xfs v5",
         "xfs",
         320,
-        Mkfs("xfsprogs", "mkfs.xfs", &["-q", "-f", "-m", XFS_ID]),
+        Mkfs("xfsprogs", "mkfs.xfs -q -f -m uuid={uuid}"),
     )
     .fixup(checksums::xfs),
     Kind::new(
         "xfs v4",
         "xfs",
         320,
-        Mkfs(
-            "xfsprogs",
-            "mkfs.xfs",
-            &["-q", "-f", "-m", concat!("crc=0,uuid=", uuid!())],
-        ),
+        Mkfs("xfsprogs", "mkfs.xfs -q -f -m crc=0,uuid={uuid}"),
     ),
 ];
 
@@ -160,18 +125,14 @@ pub static BTRFS: [Kind; 3] = [
         "btrfs",
         "btrfs",
         128,
-        Mkfs("btrfs-progs", "mkfs.btrfs", &["-q", "-f", "-U", UUID]),
+        Mkfs("btrfs-progs", "mkfs.btrfs -q -f -U {uuid}"),
     )
     .fixup(checksums::btrfs),
     Kind::new(
         "btrfs, metadata once",
         "btrfs",
         128,
-        Mkfs(
-            "btrfs-progs",
-            "mkfs.btrfs",
-            &["-q", "-f", "-m", "single", "-U", UUID],
-        ),
+        Mkfs("btrfs-progs", "mkfs.btrfs -q -f -m single -U {uuid}"),
     )
     .options("compress-force=zstd")
     .fixup(checksums::btrfs),
@@ -179,7 +140,7 @@ pub static BTRFS: [Kind; 3] = [
         "btrfs, data and metadata mixed",
         "btrfs",
         32,
-        Mkfs("btrfs-progs", "mkfs.btrfs", &["-q", "-f", "-M", "-U", UUID]),
+        Mkfs("btrfs-progs", "mkfs.btrfs -q -f -M -U {uuid}"),
     )
     .fixup(checksums::btrfs),
 ];
@@ -189,26 +150,14 @@ pub static F2FS: [Kind; 2] = [
         "f2fs",
         "f2fs",
         64,
-        Mkfs("f2fs-tools", "mkfs.f2fs", &["-q", "-f", "-r", "-U", UUID]),
+        Mkfs("f2fs-tools", "mkfs.f2fs -q -f -r -U {uuid}"),
     )
     .fixup(checksums::f2fs),
     Kind::new(
         "f2fs with more features",
         "f2fs",
         64,
-        Mkfs(
-            "f2fs-tools",
-            "mkfs.f2fs",
-            &[
-                "-q",
-                "-f",
-                "-r",
-                "-U",
-                UUID,
-                "-O",
-                "extra_attr,flexible_inline_xattr,inode_crtime,compression",
-            ],
-        ),
+        Mkfs("f2fs-tools", "mkfs.f2fs -q -f -r -U {uuid} -O extra_attr,flexible_inline_xattr,inode_crtime,compression"),
     )
     .fixup(checksums::f2fs),
 ];
@@ -218,57 +167,45 @@ pub static VFAT: [Kind; 3] = [
         "FAT12",
         "vfat",
         2,
-        Mkfs("dosfstools", "mkfs.vfat", &["-F", "12", "-i", "6d616e61"]),
+        Mkfs("dosfstools", "mkfs.vfat -F 12 -i 6d616e61"),
     ),
     Kind::new(
         "FAT16",
         "vfat",
         16,
-        Mkfs("dosfstools", "mkfs.vfat", &["-F", "16", "-i", "6d616e61"]),
+        Mkfs("dosfstools", "mkfs.vfat -F 16 -i 6d616e61"),
     ),
     Kind::new(
         "FAT32",
         "vfat",
         40,
-        Mkfs(
-            "dosfstools",
-            "mkfs.vfat",
-            &["-F", "32", "-s", "1", "-i", "6d616e61"],
-        ),
+        Mkfs("dosfstools", "mkfs.vfat -F 32 -s 1 -i 6d616e61"),
     ),
 ];
 
 pub static EXFAT: [Kind; 1] =
-    [
-        Kind::new("exfat", "exfat", 16, Mkfs("exfatprogs", "mkfs.exfat", &[]))
-            .fixup(checksums::exfat),
-    ];
+    [Kind::new("exfat", "exfat", 16, Mkfs("exfatprogs", "mkfs.exfat")).fixup(checksums::exfat)];
 
 pub static NTFS3: [Kind; 2] = [
-    Kind::new(
-        "ntfs",
-        "ntfs3",
-        16,
-        Mkfs("ntfs-3g", "mkntfs", &["-F", "-Q", "-q"]),
-    ),
+    Kind::new("ntfs", "ntfs3", 16, Mkfs("ntfs-3g", "mkntfs -F -Q -q")),
     Kind::new(
         "ntfs, 512 byte clusters, compressed",
         "ntfs3",
         16,
-        Mkfs("ntfs-3g", "mkntfs", &["-F", "-Q", "-q", "-C", "-c", "512"]),
+        Mkfs("ntfs-3g", "mkntfs -F -Q -q -C -c 512"),
     ),
 ];
 
 pub static HFSPLUS: [Kind; 1] = [Kind::new("HFS+", "hfsplus", 8, Ours(hfsplus::make))];
 
 pub static JFS: [Kind; 1] =
-    [Kind::new("jfs", "jfs", 16, Mkfs("jfsutils", "mkfs.jfs", &["-q"])).options(GO_ON)];
+    [Kind::new("jfs", "jfs", 16, Mkfs("jfsutils", "mkfs.jfs -q")).options(GO_ON)];
 
 pub static NILFS2: [Kind; 1] = [Kind::new(
     "nilfs2",
     "nilfs2",
     32,
-    Mkfs("nilfs-tools", "mkfs.nilfs2", &["-q", "-f", "-B", "64"]),
+    Mkfs("nilfs-tools", "mkfs.nilfs2 -q -f -B 64"),
 )
 .options(GO_ON)
 .fixup(checksums::nilfs2)];
@@ -278,32 +215,14 @@ pub static UDF: [Kind; 2] = [
         "udf",
         "udf",
         8,
-        Mkfs(
-            "udftools",
-            "mkudffs",
-            &[
-                "--media-type=hd",
-                "--blocksize=512",
-                "--uuid=6d616e616b696d61",
-            ],
-        ),
+        Mkfs("udftools", "mkudffs --media-type=hd --blocksize=512 --uuid=6d616e616b696d61"),
     )
     .fixup(checksums::udf512),
     Kind::new(
         "udf 1.02, long allocation descriptors",
         "udf",
         8,
-        Mkfs(
-            "udftools",
-            "mkudffs",
-            &[
-                "--media-type=hd",
-                "--blocksize=2048",
-                "--udfrev=1.02",
-                "--ad=long",
-                "--uuid=6d616e616b696d61",
-            ],
-        ),
+        Mkfs("udftools", "mkudffs --media-type=hd --blocksize=2048 --udfrev=1.02 --ad=long --uuid=6d616e616b696d61"),
     )
     .fixup(checksums::udf2048),
 ];
@@ -311,9 +230,9 @@ pub static UDF: [Kind; 2] = [
 const UTIL: &str = "util-linux";
 
 pub static MINIX: [Kind; 3] = [
-    Kind::new("minix v1", "minix", 4, Mkfs(UTIL, "mkfs.minix", &["-1"])),
-    Kind::new("minix v2", "minix", 4, Mkfs(UTIL, "mkfs.minix", &["-2"])),
-    Kind::new("minix v3", "minix", 4, Mkfs(UTIL, "mkfs.minix", &["-3"])),
+    Kind::new("minix v1", "minix", 4, Mkfs(UTIL, "mkfs.minix -1")),
+    Kind::new("minix v2", "minix", 4, Mkfs(UTIL, "mkfs.minix -2")),
+    Kind::new("minix v3", "minix", 4, Mkfs(UTIL, "mkfs.minix -3")),
 ];
 
 /// Metadata as it is, so that damage gets behind the decompressor; and compressed.
@@ -324,19 +243,7 @@ pub static SQUASHFS: [Kind; 3] = [
         0,
         Tree(
             "squashfs-tools",
-            "mksquashfs",
-            &[
-                "{dir}",
-                "{image}",
-                "-noappend",
-                "-quiet",
-                "-no-progress",
-                "-noI",
-                "-noId",
-                "-noD",
-                "-noF",
-                "-noX",
-            ],
+            "mksquashfs {dir} {image} -noappend -quiet -no-progress -noI -noId -noD -noF -noX",
         ),
     ),
     Kind::new(
@@ -345,16 +252,7 @@ pub static SQUASHFS: [Kind; 3] = [
         0,
         Tree(
             "squashfs-tools",
-            "mksquashfs",
-            &[
-                "{dir}",
-                "{image}",
-                "-noappend",
-                "-quiet",
-                "-no-progress",
-                "-comp",
-                "zstd",
-            ],
+            "mksquashfs {dir} {image} -noappend -quiet -no-progress -comp zstd",
         ),
     ),
     Kind::new(
@@ -363,16 +261,7 @@ pub static SQUASHFS: [Kind; 3] = [
         0,
         Tree(
             "squashfs-tools",
-            "mksquashfs",
-            &[
-                "{dir}",
-                "{image}",
-                "-noappend",
-                "-quiet",
-                "-no-progress",
-                "-comp",
-                "xz",
-            ],
+            "mksquashfs {dir} {image} -noappend -quiet -no-progress -comp xz",
         ),
     ),
 ];
@@ -382,11 +271,7 @@ pub static EROFS: [Kind; 2] = [
         "erofs",
         "erofs",
         0,
-        Tree(
-            "erofs-utils",
-            "mkfs.erofs",
-            &["-U", UUID, "{image}", "{dir}"],
-        ),
+        Tree("erofs-utils", "mkfs.erofs -U {uuid} {image} {dir}"),
     )
     .fixup(checksums::erofs),
     Kind::new(
@@ -395,16 +280,7 @@ pub static EROFS: [Kind; 2] = [
         0,
         Tree(
             "erofs-utils",
-            "mkfs.erofs",
-            &[
-                "-zlz4hc",
-                "-C16384",
-                "-Efragments,dedupe",
-                "-U",
-                UUID,
-                "{image}",
-                "{dir}",
-            ],
+            "mkfs.erofs -zlz4hc -C16384 -Efragments,dedupe -U {uuid} {image} {dir}",
         ),
     )
     .fixup(checksums::erofs),
@@ -415,21 +291,13 @@ pub static ISO9660: [Kind; 3] = [
         "Rock Ridge",
         "iso9660",
         0,
-        Tree(
-            "genisoimage",
-            "genisoimage",
-            &["-quiet", "-R", "-D", "-o", "{image}", "{dir}"],
-        ),
+        Tree("genisoimage", "genisoimage -quiet -R -D -o {image} {dir}"),
     ),
     Kind::new(
         "Joliet",
         "iso9660",
         0,
-        Tree(
-            "genisoimage",
-            "genisoimage",
-            &["-quiet", "-J", "-D", "-o", "{image}", "{dir}"],
-        ),
+        Tree("genisoimage", "genisoimage -quiet -J -D -o {image} {dir}"),
     ),
     Kind::new(
         "zisofs",
@@ -437,20 +305,7 @@ pub static ISO9660: [Kind; 3] = [
         0,
         Tree(
             "xorriso",
-            "xorriso",
-            &[
-                "-outdev",
-                "{image}",
-                "-zisofs",
-                "default",
-                "-map",
-                "{dir}",
-                "/",
-                "-set_filter_r",
-                "--zisofs",
-                "/",
-                "--",
-            ],
+            "xorriso -outdev {image} -zisofs default -map {dir} / -set_filter_r --zisofs / --",
         ),
     ),
 ];
@@ -459,12 +314,12 @@ pub static CRAMFS: [Kind; 1] = [Kind::new(
     "cramfs",
     "cramfs",
     0,
-    Tree(UTIL, "mkfs.cramfs", &["{dir}", "{image}"]),
+    Tree(UTIL, "mkfs.cramfs {dir} {image}"),
 )];
 
 pub static ROMFS: [Kind; 1] = [Kind::new(
     "romfs",
     "romfs",
     0,
-    Tree("genromfs", "genromfs", &["-d", "{dir}", "-f", "{image}"]),
+    Tree("genromfs", "genromfs -d {dir} -f {image}"),
 )];

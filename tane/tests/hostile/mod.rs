@@ -3,13 +3,12 @@
 //!
 //! sparse, damage, checksums: an image, changed as a seed says
 //! kinds, tree, hfsplus, bases: the sound images that are changed
-//! exercise, worker: what is done with each
+//! worker: what is done with each
 //! watcher, finding: who counts, and goes on when a worker does not
 
 mod bases;
 mod checksums;
 mod damage;
-mod exercise;
 mod finding;
 mod hfsplus;
 pub mod kinds;

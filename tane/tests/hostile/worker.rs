@@ -2,10 +2,10 @@
 //! It may die of one or never come back; its watcher then starts another.
 
 use super::damage::Base;
-use super::exercise::exercise;
 use super::finding::{self, Outcome};
 use super::kinds::Kind;
 use super::{bases, boot, limit, Log};
+use crate::exercise::exercise;
 use crate::medium::Random;
 use serde_json::json;
 use std::fs::File;
@@ -98,7 +98,7 @@ impl Bench {
             .kernel
             .add_disk(disk, &DiskOptions::new())
             .and_then(|disk| {
-                let result = exercise(&self.kernel, &disk, kind, seed % 2 == 1);
+                let result = exercise(&self.kernel, &disk, &kind.mount_options(), seed % 2 == 1);
                 let removed = disk.remove();
                 result.and_then(|errors| removed.map(|()| errors))
             });

@@ -1,6 +1,5 @@
 //! Using an image as a program would that trusts it.
 
-use super::kinds::Kind;
 use std::io::Write;
 use std::path::Path;
 use tane::{Disk, Kernel, Mount, MountOptions, OpenOptions, Tree};
@@ -68,14 +67,18 @@ impl Walk<'_> {
 }
 
 /// How many calls failed; an error if it cannot be mounted, or not unmounted.
-pub fn exercise(kernel: &Kernel, disk: &Disk, kind: &Kind, write: bool) -> tane::Result<u32> {
+pub fn exercise(
+    kernel: &Kernel,
+    disk: &Disk,
+    options: &MountOptions,
+    write: bool,
+) -> tane::Result<u32> {
     let _ = disk.probe();
-    let mut options = MountOptions::new();
-    options.fstype(kind.fstype).options(kind.options);
+    let mut options = options.clone();
     let mount = options.read_only(!write).mount(kernel, disk.device())?;
     let mut walk = Walk {
         tree: &mount,
-        left: 1000,
+        left: 1500,
         errors: 0,
     };
     walk.directory(Path::new("/"), 0);
