@@ -32,9 +32,14 @@ fn main() -> ExitCode {
         let (args, logins) = login::take_out(args);
         let mut cli = Cli::parse_from(verbs::find::accept_single_dashes(args.into_iter()));
         cli.global.logins = logins;
-        // Landlock lets nobody mount, and Ctrl-C unmounts; nobody knows beforehand
-        // which files the lines of a session name.
-        cli.global.no_jail |= matches!(cli.verb, Verb::Mount(_) | Verb::Sh(_));
+        let supervises = matches!(&cli.verb, Verb::Mount(args) if args.supervises());
+        if supervises {
+            // The limit is for who serves the mount; this one cleans up after it.
+            cli.global.time_limit = None;
+        }
+        // Landlock lets nobody mount; nobody knows beforehand which files the lines
+        // of a session name.
+        cli.global.no_jail |= supervises || matches!(cli.verb, Verb::Sh(_));
         // Both while there is one thread.
         tane::prepare();
         interrupt::install(&cli.global);

@@ -276,8 +276,10 @@ fn what_was_synced_survives_the_death_of_the_server() {
     file.sync_all().expect("synced");
     fs::write(mounted.join("unsynced"), [1; 50_000]).expect("written");
     let server = mounted.server();
-    // SAFETY: a signal to a process of this test's.
-    assert_eq!(unsafe { libc::kill(server, libc::SIGKILL) }, 0);
+    for process in [parent(server), server] {
+        // SAFETY: a signal to a process of this test's.
+        assert_eq!(unsafe { libc::kill(process, libc::SIGKILL) }, 0);
+    }
     eventually("the host notices", || {
         errno_or_zero(fs::read_dir(mounted.join("d"))) == libc::ENOTCONN
     });
@@ -295,6 +297,44 @@ fn what_was_synced_survives_the_death_of_the_server() {
     assert_sound(&image);
     let output = succeed(sbin("debugfs").args(["-R", "cat /d/synced"]).arg(&image));
     assert_eq!(text(&output.stdout), "this stays");
+}
+
+/// Who supervises it.
+fn parent(process: i32) -> i32 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("a process");
+    let line = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+    line.expect("a parent").trim().parse().expect("a number")
+}
+
+#[test]
+fn a_mount_whose_server_is_killed_goes_away() {
+    if !has_fuse() {
+        return;
+    }
+    let s = Scratch::new();
+    s.ext4("disk.img", None, 64);
+    let mut child = foreground(&s, &["disk.img"]);
+    let mounted = Mounted::adopt(&s);
+    // SAFETY: a signal to a process of this test's.
+    assert_eq!(unsafe { libc::kill(mounted.server(), libc::SIGKILL) }, 0);
+    assert_eq!(child.wait().expect("exit").code(), Some(1));
+    assert!(!is_mounted(mounted.path()));
+    let mut said = String::new();
+    let stderr = child.stderr.as_mut().expect("stderr");
+    stderr.read_to_string(&mut said).expect("UTF-8");
+    assert!(said.contains("killed by signal 9"), "{said}");
+}
+
+#[test]
+fn a_time_limit_ends_a_mount() {
+    if !has_fuse() {
+        return;
+    }
+    let s = Scratch::new();
+    s.ext4("disk.img", None, 64);
+    let mut child = foreground(&s, &["--time-limit=2", "disk.img"]);
+    assert_eq!(child.wait().expect("exit").code(), Some(124));
+    assert!(!is_mounted(&s.join("mnt")));
 }
 
 fn errno_or_zero<T>(result: std::io::Result<T>) -> i32 {

@@ -32,6 +32,7 @@ const WORK: &[i64] = &[
     libc::SYS_fadvise64,
     libc::SYS_flock,
     libc::SYS_close,
+    libc::SYS_dup2,
     libc::SYS_poll,
     libc::SYS_ppoll,
     // By path too; they tell what there is, and open nothing.
@@ -354,6 +355,9 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
     }
     if jail.network {
         set(t, NETWORK, &Verdict::Allow);
+    }
+    if jail.handed {
+        set(t, &[libc::SYS_recvmsg], &Verdict::Allow);
     }
     table
 }

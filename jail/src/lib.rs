@@ -49,6 +49,7 @@ pub struct Jail {
     boots: bool,
     network: bool,
     exec: bool,
+    handed: bool,
     memory: Option<u64>,
     time: Option<Duration>,
 }
@@ -137,6 +138,12 @@ impl Jail {
     /// refused that no program should need.
     pub fn exec(&mut self, yes: bool) -> &mut Self {
         self.exec = yes;
+        self
+    }
+
+    /// Descriptors may be received through sockets that are open.
+    pub fn handed(&mut self, yes: bool) -> &mut Self {
+        self.handed = yes;
         self
     }
 

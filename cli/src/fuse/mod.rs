@@ -1,6 +1,8 @@
 //! A file system of an image, served to the host's kernel by FUSE.
 //!
-//! - `connection`: the mount, the threads that serve it, its end
+//! - `point`: the mount, made and ended by a process of its own
+//! - `link`: between that process and this one
+//! - `connection`: the threads that serve it
 //! - this file: the protocol's requests, each answered by an operation
 //! - `served`, `data`: the operations
 //! - `table`, `node`, `listing`: which file is which
@@ -16,13 +18,17 @@ pub mod background;
 mod caller;
 mod connection;
 mod data;
+mod link;
 mod listing;
 mod node;
+mod point;
 mod served;
 mod table;
 mod turns;
 
-pub use connection::{mount, unmount, Busy, Wish};
+pub use connection::Connection;
+pub use link::{Link, Word};
+pub use point::{is_dead, mount, unmount, Busy, Wish, DEVICE, HELPER};
 pub use served::{Manner, Served};
 
 use crate::sys::{Errno, FlagsData, Stat};
@@ -42,9 +48,6 @@ const ROOT: u64 = 1;
 /// An attribute of the root that is ours: the process that serves it. Reading it
 /// also writes everything to the image.
 pub const SYNC: &str = "tane.sync";
-
-/// Mounts and unmounts for who is not root.
-pub const HELPER: &str = "fusermount3";
 
 /// How long the host's kernel may believe what it was told.
 const FOREVER: Duration = Duration::from_secs(10 * 365 * 86400);

@@ -29,6 +29,7 @@ pub struct Needs {
     trees: Vec<PathBuf>,
     network: bool,
     programs: bool,
+    handed: bool,
     no_jail: bool,
 }
 
@@ -60,6 +61,12 @@ impl Needs {
     /// Something is written as `path` of the host, or into it if it is a directory.
     pub fn write(mut self, path: &Path) -> Self {
         self.trees.push(directory_of(path));
+        self
+    }
+
+    /// Descriptors are still to be handed over.
+    pub fn handed(mut self) -> Self {
+        self.handed = true;
         self
     }
 
@@ -181,7 +188,9 @@ pub(super) fn enter(
         for path in needs.sources.iter().filter(|p| p.exists()) {
             jail.read(path);
         }
-        jail.network(needs.network).exec(needs.programs);
+        jail.network(needs.network)
+            .exec(needs.programs)
+            .handed(needs.handed);
         match global.memory_limit {
             Some(u64::MAX) => {}
             limit => {
@@ -220,7 +229,9 @@ pub(super) fn close(global: &Global) -> Result<()> {
         for path in &needs.trees {
             jail.write_beneath(path);
         }
-        jail.network(needs.network).exec(needs.programs);
+        jail.network(needs.network)
+            .exec(needs.programs)
+            .handed(needs.handed);
         jail.enter().map(drop).map_err(failure)
     })
 }

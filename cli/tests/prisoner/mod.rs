@@ -55,13 +55,18 @@ impl Prisoner {
     /// The thread that writes to `fd` and has to wait: somebody must not be
     /// reading there.
     pub fn writing_to(child: &Child, fd: u64) -> Prisoner {
-        let pid = child.id();
+        Prisoner::waiting_in(child.id(), libc::SYS_write, Some(fd))
+    }
+
+    /// The thread that waits in this call, with this for its first argument.
+    pub fn waiting_in(pid: u32, call: i64, argument: Option<u64>) -> Prisoner {
         let mut found = None;
-        eventually("a thread of the command waits for its reader", || {
+        eventually("a thread of the command waits", || {
             let mut threads = threads(pid).into_iter();
             found = threads.find_map(|tid| {
-                let (number, to, behind) = waits_in(pid, tid)?;
-                (number == libc::SYS_write && to == fd).then_some((tid, behind))
+                let (number, first, behind) = waits_in(pid, tid)?;
+                let is_it = number == call && argument.is_none_or(|wanted| first == wanted);
+                is_it.then_some((tid, behind))
             });
             found.is_some()
         });

@@ -35,6 +35,22 @@ pub struct Args {
     /// Where to say that it is mounted
     #[arg(long, hide = true, value_name = "FD")]
     pub ready: Option<i32>,
+    /// Serve it, for who is on the other side of this socket
+    #[arg(long, hide = true, value_name = "FD")]
+    pub serve: Option<i32>,
+}
+
+impl Args {
+    /// Whether this process only mounts, and looks into no image.
+    pub fn supervises(&self) -> bool {
+        self.serve.is_none()
+    }
+
+    /// Permissions are checked by users of the host.
+    #[cfg(feature = "fuse")]
+    fn many_users(&self) -> bool {
+        is_root() || self.allow_other
+    }
 }
 
 #[cfg(not(feature = "fuse"))]
@@ -45,8 +61,20 @@ pub fn run(_: Args, _: &crate::args::Global) -> crate::failure::Result<u8> {
 }
 
 #[cfg(feature = "fuse")]
-pub use with_fuse::run;
+mod serve;
+#[cfg(feature = "fuse")]
+mod supervise;
 
 #[cfg(feature = "fuse")]
-#[path = "mount_fuse.rs"]
-mod with_fuse;
+pub fn run(args: Args, global: &crate::args::Global) -> crate::failure::Result<u8> {
+    match args.serve {
+        None => supervise::run(&args),
+        Some(fd) => serve::run(&args, &crate::fuse::Link::inherited(fd), global),
+    }
+}
+
+#[cfg(feature = "fuse")]
+fn is_root() -> bool {
+    // SAFETY: takes and changes nothing.
+    unsafe { libc::geteuid() == 0 }
+}

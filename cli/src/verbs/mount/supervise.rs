@@ -1,105 +1,119 @@
-//! tane mount, where FUSE is built in.
+//! The process that mounts: it has the rights for that, and never looks into the
+//! image. Who serves the mount is its child, in a jail.
 
 use super::Args;
-use crate::args::Global;
 use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED};
 use crate::fuse::background::{self, Ready};
-use crate::fuse::{self, Busy, Death, Manner, Served};
+use crate::fuse::{self, Busy, Link, Word};
 use crate::interrupt;
 use crate::names::plain;
-use crate::session::{image_path, Access, Session};
-use std::io;
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
 
-/// File systems in which no two names differ in case alone.
-const FOLDING: [&str; 7] = ["vfat", "msdos", "exfat", "hfs", "hfsplus", "hpfs", "ntfs3"];
-
-pub fn run(args: Args, global: &Global) -> Result<u8> {
+pub fn run(args: &Args) -> Result<u8> {
     let point = usable(&args.dir)?;
     if args.background && args.ready.is_none() {
         return background::start();
     }
     let ready = args.ready.map(Ready::new);
-    let at = image_path(&args.image, global)?;
-    let access = match args.rw {
-        true => Access::Write,
-        false => Access::Read,
-    };
-    // It is used by threads that end only with the mount: until then it stays.
-    let session = Box::into_raw(Box::new(Session::open(&at, access, global)?));
-    // SAFETY: just made, and freed below when nobody else has it.
-    let shared: &'static Session = unsafe { &*session };
-    let used = Arc::new(());
-    let mounted = serve(shared, &at.path, &point, &args, ready, used.clone());
-    if Arc::try_unwrap(used).is_err() {
-        let text = "a thread is still at work: the image is not unmounted";
-        return Err(Failure::new(SOME_FAILED, text));
+    let fail = |e: io::Error| Failure::new(SOME_FAILED, format!("the server: {e}"));
+    let (link, mut child) = start(ready.is_some()).map_err(fail)?;
+    let messages = child.stderr.take().map(pass_on);
+    let mounted = mount(args, &point, &link, ready);
+    // Unless it serves a mount, it ends when this goes.
+    drop(link);
+    let status = child.wait().map_err(fail)?;
+    if let Some(messages) = messages {
+        let _ = messages.join();
     }
-    // SAFETY: whoever had it had `used` as well.
-    let closed = unsafe { Box::from_raw(session) }.close();
-    let told = |e: &Failure| {
-        if args.ready.is_some() {
-            background::log(&format!("{}: {e}", at.image.display()));
-        }
-    };
-    if let Err(e) = &closed {
-        told(e);
+    if mounted? && fuse::is_dead(&point) {
+        let _ = fuse::unmount(&point, true);
     }
-    mounted?;
-    closed?;
-    Ok(0)
+    ended(&point, status)
 }
 
-/// Until it is unmounted. Nothing of the session is used when this returns and
-/// `used` is free.
-fn serve(
-    session: &'static Session,
-    path: &[u8],
-    point: &Path,
-    args: &Args,
-    ready: Option<Ready>,
-    used: Arc<()>,
-) -> Result<()> {
-    let is_root = is_root();
-    let root = session.root()?.open_dir(path);
-    let root = root.map_err(|e| Failure::file(path, e))?;
-    let manner = Manner {
-        writable: args.rw,
-        many_users: is_root || args.allow_other,
-        folds_case: session.fstype().is_some_and(|fs| FOLDING.contains(&fs)),
-    };
-    let in_background = ready.is_some();
-    let death = Death::new(move || {
-        let _used = &used;
-        let text = format!("the image's Linux has died: {}", session.last_words());
-        match in_background {
-            true => background::log(&text),
-            false => eprintln!("tane: {text}"),
-        }
-    });
-    let served = Served::new(root, manner, death).map_err(|e| Failure::file(path, e))?;
+/// The server, which is this command once more, and the link to it.
+fn start(in_background: bool) -> io::Result<(Link, Child)> {
+    let (link, other) = Link::pair()?;
+    let mut args = std::env::args_os();
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0(args.next().unwrap_or_else(|| "tane".into()));
+    command.args(args.filter(|arg| !arg.as_bytes().starts_with(b"--ready=")));
+    other.lend(&mut command, |fd| ("", format!("--serve={fd}")));
+    if in_background {
+        command.stderr(Stdio::piped());
+    }
+    Ok((link, command.spawn()?))
+}
+
+/// Mounts as soon as the image is open. False: it could not be opened, which the
+/// server tells.
+fn mount(args: &Args, point: &Path, link: &Link, ready: Option<Ready>) -> Result<bool> {
+    if !link.hear(Word::Open) {
+        return Ok(false);
+    }
     let wish = fuse::Wish {
         point,
         source: args.image.to_string_lossy().into_owned(),
-        allow_other: is_root || args.allow_other,
-        threads: args.threads,
+        writable: args.rw,
+        many_users: args.many_users(),
+        allow_other: args.many_users(),
     };
-    let refused = |e: io::Error| Failure::new(SOME_FAILED, why(&e, point));
-    let connection = fuse::mount(served, &wish).map_err(refused)?;
+    fuse::mount(&wish, link).map_err(|e| Failure::new(SOME_FAILED, why(&e, point)))?;
     let unmounted = point.to_path_buf();
     interrupt::take_over(move |count| end(&unmounted, count));
     if interrupt::requested() {
         end(point, 1);
     }
-    if let Some(ready) = ready {
-        ready.say();
+    if link.hear(Word::Serving) {
+        if let Some(ready) = ready {
+            LATER.store(true, Relaxed);
+            ready.say();
+        }
     }
-    let ended = connection.wait();
-    ended.map_err(|e| Failure::new(SOME_FAILED, format!("{}: {e}", point.display())))
+    Ok(true)
 }
 
+/// Nobody looks at our standard error any more.
+static LATER: AtomicBool = AtomicBool::new(false);
+
+/// What the server says goes on to whoever waits, later into the system's log.
+fn pass_on(messages: ChildStderr) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        for line in BufReader::new(messages)
+            .split(b'\n')
+            .map_while(io::Result::ok)
+        {
+            let line = String::from_utf8_lossy(&line);
+            match LATER.load(Relaxed) {
+                true => background::log(line.strip_prefix("tane: ").unwrap_or(&line)),
+                false => eprintln!("{line}"),
+            }
+        }
+    })
+}
+
+fn ended(point: &Path, status: ExitStatus) -> Result<u8> {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Ok(code as u8),
+        (None, signal) => {
+            let text = format!(
+                "{}: its server was killed by signal {}: what was not synced is lost",
+                point.display(),
+                signal.unwrap_or_default()
+            );
+            if LATER.load(Relaxed) {
+                background::log(&text);
+            }
+            Err(Failure::new(SOME_FAILED, text))
+        }
+    }
+}
 /// What Ctrl-C does, the first time and later.
 fn end(point: &Path, count: u32) {
     let name = plain(point.as_os_str().as_bytes());
@@ -134,7 +148,7 @@ fn usable(dir: &Path) -> Result<PathBuf> {
         }
         Err(e) => return fail(format!("{name}: {}", crate::sys::Errno(errno(&e)))),
     };
-    let device = Path::new("/dev/fuse");
+    let device = Path::new(fuse::DEVICE);
     let opened = std::fs::OpenOptions::new()
         .read(true)
         .write(true)
@@ -150,7 +164,7 @@ fn usable(dir: &Path) -> Result<PathBuf> {
             crate::sys::Errno(errno(&e))
         ));
     }
-    if !is_root() && !has_helper() {
+    if !super::is_root() && !has_helper() {
         return fail(format!(
             "{}: not found: who is not root needs it to mount (Debian: apt install fuse3)",
             fuse::HELPER
@@ -176,9 +190,4 @@ fn why(e: &io::Error, point: &Path) -> String {
         io::ErrorKind::PermissionDenied => format!("{name}: cannot mount there: {e}"),
         _ => format!("{name}: cannot mount there by FUSE: {e}"),
     }
-}
-
-fn is_root() -> bool {
-    // SAFETY: takes and changes nothing.
-    unsafe { libc::geteuid() == 0 }
 }
