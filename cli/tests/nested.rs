@@ -26,13 +26,6 @@ fn make(s: &Scratch) {
     s.ext4("outer.img", Some(&s.join("outer")), 96);
 }
 
-/// No jail holds several kernels that start one after the other.
-fn tane(s: &Scratch) -> std::process::Command {
-    let mut command = s.tane();
-    command.arg("--no-jail");
-    command
-}
-
 #[test]
 fn an_image_in_an_image_is_read_and_its_parts_are_chosen() {
     if !has_kernel() {
@@ -47,22 +40,22 @@ fn an_image_in_an_image_is_read_and_its_parts_are_chosen() {
         "outer.img:/parts.img@1:/f",
     ] {
         assert_eq!(
-            succeed(tane(&s).args(["cat", at])).stdout,
+            succeed(s.tane().args(["cat", at])).stdout,
             b"inner\n",
             "{at}"
         );
     }
-    succeed(tane(&s).args(["cp", "outer.img:/d.qcow2:/f", "f"]));
+    succeed(s.tane().args(["cp", "outer.img:/d.qcow2:/f", "f"]));
     assert_eq!(s.read("f"), b"inner\n");
     // What exists under its full name is that, and new names in "x:" go there.
-    let plain = succeed(tane(&s).args(["cat", "outer.img:/x:/y"]));
+    let plain = succeed(s.tane().args(["cat", "outer.img:/x:/y"]));
     assert_eq!(plain.stdout, b"no image\n");
-    let found = text(&succeed(tane(&s).args(["inspect", "outer.img:/parts.img"])).stdout);
+    let found = text(&succeed(s.tane().args(["inspect", "outer.img:/parts.img"])).stdout);
     assert!(
         found.starts_with("outer.img:/parts.img  raw, 17M, in another image"),
         "{found}"
     );
-    let said = text(&exit(tane(&s).args(["ls", "outer.img:/none:/f"]), 1).stderr);
+    let said = text(&exit(s.tane().args(["ls", "outer.img:/none:/f"]), 1).stderr);
     assert!(said.contains("outer.img:/none:/f"), "{said}");
     assert!(s.read("outer.img") == before);
 }
@@ -77,12 +70,15 @@ fn what_is_written_goes_through_both() {
     s.write("new", &[7; 3_000_000]);
     let before = s.read("outer.img");
     let memory = "--overlay=:memory:";
-    succeed(tane(&s).args([memory, "cp", "new", "outer.img:/d.qcow2:/new"]));
+    succeed(
+        s.tane()
+            .args([memory, "cp", "new", "outer.img:/d.qcow2:/new"]),
+    );
     assert!(s.read("outer.img") == before);
     for image in ["d.qcow2", "parts.img"] {
         let at = format!("outer.img:/{image}:/new");
-        succeed(tane(&s).args(["cp", "new", &at]));
-        succeed(tane(&s).args(["cp", &format!("outer.img:/{image}"), "out"]));
+        succeed(s.tane().args(["cp", "new", &at]));
+        succeed(s.tane().args(["cp", &format!("outer.img:/{image}"), "out"]));
         let mut qemu = Command::new("qemu-img");
         succeed(
             qemu.args(["convert", "-O", "raw", "out", "back"])
@@ -112,5 +108,5 @@ fn three_deep() {
     std::fs::rename(s.join("outer.img"), s.join("outmost/outer.img")).expect("moves");
     s.ext4("outmost.img", Some(&s.join("outmost")), 160);
     let at = "outmost.img:/outer.img:/d.qcow2:/f";
-    assert_eq!(succeed(tane(&s).args(["cat", at])).stdout, b"inner\n");
+    assert_eq!(succeed(s.tane().args(["cat", at])).stdout, b"inner\n");
 }

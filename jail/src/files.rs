@@ -144,16 +144,20 @@ fn allow(
     set.add_rule(PathBeneath::new(fd, access)).map_err(wrong)
 }
 
+/// All threads of this process; 0 if the host does not tell.
+fn threads() -> usize {
+    // A directory for each, and two names of its own.
+    let tasks = Path::new("/proc/self/task").metadata();
+    tasks.map_or(0, |tasks| (tasks.nlink() as usize).saturating_sub(2))
+}
+
 /// Whether threads run that this one's restrictions do not cover.
 fn others() -> Result<(), Error> {
-    while STARTING.load(SeqCst) != 0 {
+    // After a fork this one is alone, whatever was counted before.
+    while STARTING.load(SeqCst) != 0 && threads() > 1 {
         std::thread::yield_now();
     }
-    // A directory for each thread, and two names of its own.
-    let Ok(tasks) = Path::new("/proc/self/task").metadata() else {
-        return Ok(());
-    };
-    let threads = (tasks.nlink() as usize).saturating_sub(2);
+    let threads = threads();
     let ours = 1 + FENCED.load(SeqCst);
     match threads > ours {
         true => Err(Error::Threads(threads - ours)),

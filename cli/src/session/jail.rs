@@ -25,6 +25,8 @@ const GRACE: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub struct Needs {
     images: Vec<(PathBuf, Access)>,
+    /// That are booted for them.
+    kernels: usize,
     sources: Vec<PathBuf>,
     trees: Vec<PathBuf>,
     network: bool,
@@ -44,11 +46,14 @@ impl Needs {
 
     /// Each of these is opened once, by a kernel of its own, in any order.
     pub fn images<'a>(images: impl IntoIterator<Item = (&'a ImagePath, Access)>) -> Self {
-        let own = |(at, access): (&ImagePath, Access)| (at.image.clone(), access);
-        Needs {
-            images: images.into_iter().map(own).collect(),
-            ..Default::default()
+        let mut needs = Needs::default();
+        for (at, access) in images {
+            let layers = std::iter::successors(Some(at), |at| at.within.as_deref());
+            needs.kernels += layers.clone().count();
+            let outermost = layers.last().unwrap_or(at);
+            needs.images.push((outermost.image.clone(), access));
         }
+        needs
     }
 
     /// A file of the host, or a directory with all beneath it, is read. A symlink
@@ -92,6 +97,8 @@ struct State {
     entered: bool,
     /// Kernels that are still to be booted.
     left: usize,
+    /// Those beside the one of the image that is opened next.
+    more: usize,
 }
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
@@ -106,22 +113,15 @@ pub fn declare(needs: Needs) {
     with(|state| state.needs = Some(needs));
 }
 
-fn is_off(global: &Global) -> bool {
+pub(super) fn is_off(global: &Global) -> bool {
     let unfit = |needs: &Needs| needs.no_jail;
     global.no_jail || is_host_kernel(global) || with(|s| s.needs.as_ref().is_some_and(unfit))
 }
 
-/// An image inside another takes a kernel before the command line is understood,
-/// and another one after it has seen what is in the first: later than a jail can be
-/// closed.
-pub(super) fn check_nested(global: &Global) -> Result<()> {
-    if is_off(global) {
-        return Ok(());
-    }
-    Err(Failure::usage(
-        "an image inside an image is not served in a jail yet: --no-jail goes without, if \
-         you trust both",
-    ))
+/// The image that is opened next is for another that lies in it, whose kernel comes
+/// after that one's.
+pub(super) fn expect_kernel() {
+    with(|state| state.more += 1);
 }
 
 /// What the host's resolver and its certificates are read from.
@@ -160,8 +160,9 @@ pub(super) fn enter(
         let mut needs = state.needs.take().unwrap_or_default();
         if needs.images.is_empty() {
             needs.images.push((image.into(), access));
+            needs.kernels = 1 + state.more;
         }
-        state.left = needs.images.len();
+        state.left = needs.kernels;
         let mut jail = Jail::new();
         jail.boots(true);
         for kernel in kernels.iter().flatten() {

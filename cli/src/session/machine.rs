@@ -132,10 +132,11 @@ impl Machine {
 
     /// With a disk that is a file of another image, whose Linux comes first.
     fn nested(outer: &ImagePath, name: &Path, access: Access, global: &Global) -> Result<Machine> {
-        jail::check_nested(global)?;
+        jail::expect_kernel();
         let secrets = global.kept.secrets(global)?;
         let (opened, backend) = nested::open(outer, access, global)?;
         let mut machine = Machine::alone(global)?;
+        jail::close(global)?;
         machine.secrets = Mutex::new(secrets);
         machine.outer = Some(Box::new(opened));
         let mut inner = tane::DiskOptions::new();

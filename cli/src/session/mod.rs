@@ -1,5 +1,6 @@
 //! An image that is open: a kernel that serves it and the root of its files.
 
+mod apart;
 mod choose;
 mod end;
 mod image;

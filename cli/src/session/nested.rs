@@ -1,7 +1,7 @@
 //! `OUTER:/INNER:/path`: an image inside an image. Each is served by a kernel of
 //! its own; what the inner one's disk has is read from a file of the outer one.
 
-use super::{jail, open_image, Access, Opened, Session};
+use super::{apart, jail, open_image, Access, Opened, Session};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::sys::{Kind, Root};
@@ -11,8 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use tane::images::{buffer, gather, open_backend, scatter, total, Backend, Buffers};
-use tane::{File, OpenOptions};
-use tane::{ImagePath, Selector};
+use tane::{File, ImagePath, OpenOptions, Selector};
 
 /// Longest piece of a transfer that is zeros, in bytes.
 const PIECE: u64 = 1 << 20;
@@ -38,42 +37,85 @@ fn step(at: &ImagePath, global: &Global) -> Result<Option<ImagePath>> {
     if colons(&at.path).next().is_none() {
         return Ok(None);
     }
-    jail::check_nested(global)?;
+    let split = match jail::is_off(global) {
+        true => look(at, global)?,
+        false => look_apart(at, global)?,
+    };
+    let Some(Split { file, colon }) = split else {
+        return Ok(None);
+    };
+    let (left, rest) = (&at.path[..colon], &at.path[colon + 1..]);
+    let selector = match file == colon {
+        true => None,
+        false => {
+            let text = String::from_utf8_lossy(&left[file + 1..]);
+            Some(Selector::parse(&text).map_err(|e| Failure::address(&e))?)
+        }
+    };
+    Ok(Some(inside(at, &left[..file], selector, rest)))
+}
+
+/// Where in the path the image's name ends, and where the colon is: behind that, or
+/// behind a selector.
+struct Split {
+    file: usize,
+    colon: usize,
+}
+
+/// Looks into the outer image.
+fn look(at: &ImagePath, global: &Global) -> Result<Option<Split>> {
     let session = Session::open(at, Access::Read, global)?;
     let root = session.root()?;
     if root.stat(&at.path, false).is_ok() {
         return Ok(None);
     }
     for colon in colons(&at.path) {
-        let (left, rest) = (&at.path[..colon], &at.path[colon + 1..]);
         if root.stat(&at.path[..=colon], true).is_ok() {
             // A directory "x:", in which something new is to be.
             return Ok(None);
         }
-        if let Some((file, selector)) = image(&root, left)? {
-            return Ok(Some(inside(at, file, selector, rest)));
+        if let Some(file) = image(&root, &at.path[..colon]) {
+            return Ok(Some(Split { file, colon }));
         }
     }
     Ok(None)
 }
 
-/// `left` as the name of a file, with a selector if only that makes one of it.
-fn image<'a>(root: &Root, left: &'a [u8]) -> Result<Option<(&'a [u8], Option<Selector>)>> {
-    let is_file = |path: &[u8]| {
-        let found = root.stat(path, true);
+/// The same, while this process still has to do what its jail will not allow.
+fn look_apart(at: &ImagePath, global: &Global) -> Result<Option<Split>> {
+    if global.passphrase_file.as_deref() == Some(Path::new("-")) {
+        let text = "the passphrase of an image that another is in is needed twice: use a file";
+        return Err(Failure::usage(text));
+    }
+    let said = apart::ask(|| {
+        let found = look(at, global)?;
+        let numbers = found.map(|split| [split.file as u64, split.colon as u64]);
+        Ok(numbers.map_or(Vec::new(), |n| n.map(u64::to_le_bytes).concat()))
+    })?;
+    let number = |at: usize| {
+        let bytes = said.get(at..at + 8)?.try_into().ok()?;
+        usize::try_from(u64::from_le_bytes(bytes)).ok()
+    };
+    let (Some(file), Some(colon)) = (number(0), number(8)) else {
+        return Ok(None);
+    };
+    // Whoever looked has met what is in the image.
+    let is_name = file == colon || at.path.get(file) == Some(&b'@');
+    match file <= colon && is_name && colons(&at.path).any(|c| c == colon) {
+        true => Ok(Some(Split { file, colon })),
+        false => Err(Failure::image("what looked into the outer image lies")),
+    }
+}
+
+/// Where the name of a file ends in `left`: at a selector, if only that makes one of
+/// it.
+fn image(root: &Root, left: &[u8]) -> Option<usize> {
+    let is_file = |end: &usize| {
+        let found = root.stat(&left[..*end], true);
         found.is_ok_and(|found| matches!(found.kind(), Kind::File))
     };
-    if is_file(left) {
-        return Ok(Some((left, None)));
-    }
-    for mark in (1..left.len()).filter(|i| left[*i] == b'@') {
-        if is_file(&left[..mark]) {
-            let text = String::from_utf8_lossy(&left[mark + 1..]);
-            let selector = Selector::parse(&text).map_err(|e| Failure::address(&e))?;
-            return Ok(Some((&left[..mark], Some(selector))));
-        }
-    }
-    Ok(None)
+    let marks = (1..left.len()).filter(|i| left[*i] == b'@');
+    std::iter::once(left.len()).chain(marks).find(is_file)
 }
 
 /// The image that is the file at `path` of what `at` is in.
