@@ -1,6 +1,7 @@
 //! What went wrong, for whom it matters, and the exit code it becomes.
 
 use crate::names;
+use crate::session;
 use crate::sys::Errno;
 use std::fmt;
 
@@ -14,6 +15,9 @@ pub const NO_IMAGE: u8 = 3;
 pub const OUT_OF_TIME: u8 = 124;
 /// Stopped by a signal.
 pub const INTERRUPTED: u8 = 130;
+
+const NOT_SHARED: &str =
+    "if it is yours, give it to tane sh as an image or with --share DIR (or --no-jail)";
 
 /// An error that ends the command: the thing and, if there is one, the remedy.
 #[derive(Debug)]
@@ -48,7 +52,11 @@ impl Failure {
     /// What the library says of an image: `disk.img: is empty: …`.
     pub fn of_image(error: &tane::Error) -> Self {
         let name = error.path().map(|path| format!("{}: ", path.display()));
-        Failure::image(name.unwrap_or_default() + &said(error))
+        let mut message = name.unwrap_or_default() + &said(error);
+        if error.errno() == libc::EACCES && session::confines_session() {
+            message = format!("{message}: {NOT_SHARED}");
+        }
+        Failure::image(message)
     }
 
     /// Everything else about a single file.
@@ -100,6 +108,7 @@ pub fn remedy(error: Errno) -> String {
         libc::EROFS => "the file system there is read-only",
         libc::EMFILE | libc::ENFILE => "raise the limit on open files (ulimit -n)",
         libc::EUCLEAN => "the file system is damaged: check it with its fsck",
+        libc::EACCES if session::confines_session() => NOT_SHARED,
         libc::EBADMSG => "a checksum is wrong: check the file system with its fsck",
         _ => return error.to_string(),
     };

@@ -37,9 +37,10 @@ fn main() -> ExitCode {
             // The limit is for who serves the mount; this one cleans up after it.
             cli.global.time_limit = None;
         }
-        // Landlock lets nobody mount; nobody knows beforehand which files the lines
-        // of a session name.
-        cli.global.no_jail |= supervises || matches!(cli.verb, Verb::Sh(_));
+        // Landlock lets nobody mount; and nobody knows beforehand which images a
+        // session without one will open.
+        let knows_none = matches!(&cli.verb, Verb::Sh(args) if args.images.is_empty());
+        cli.global.no_jail |= supervises || knows_none;
         // Both while there is one thread.
         tane::prepare();
         interrupt::install(&cli.global);

@@ -71,19 +71,6 @@ const STDOUT: u64 = 1;
 const STDERR: u64 = 2;
 const HERE: u64 = libc::AT_FDCWD as u64;
 
-/// Whether the host can keep a copy in its destination; else the test is skipped.
-#[track_caller]
-fn has_landlock() -> bool {
-    const VERSION: u32 = 1;
-    let none = std::ptr::null::<u8>();
-    // SAFETY: without a structure it only tells its version.
-    let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0, VERSION) };
-    if version < 2 {
-        tane_test_support::skip("the host has no Landlock of Linux 5.19 or newer");
-    }
-    version >= 2
-}
-
 #[test]
 fn whoever_reads_an_image_can_open_no_file() {
     if !has_kernel() {

@@ -174,7 +174,10 @@ fn reading_in_a_session_changes_no_byte_and_writing_is_refused_if_told_so() {
     let file = image(&s, "a.img");
     let before = std::fs::read(&file).expect("the image");
     let script = "ls -lR; find; du; tree; df; cat etc/motd; stat etc; xattr list .";
-    succeed(s.tane().args(["sh", "-e", "a.img", "-c", script]));
+    succeed(
+        s.tane()
+            .args(["sh", "-e", "--share", ".", "a.img", "-c", script]),
+    );
     let refused = exit(s.tane().args(["sh", "-r", "a.img", "-c", "touch f"]), 1);
     assert!(text(&refused.stderr).contains("for reading only"));
     assert!(std::fs::read(&file).expect("the image") == before);
@@ -189,7 +192,7 @@ fn what_was_written_is_in_the_image_after_sync() {
     let file = image(&s, "a.img");
     s.write("new", &vec![5; 100_000]);
     let mut command = s.tane();
-    command.args(["sh", "-e", "a.img"]);
+    command.args(["sh", "-e", "--share", ".", "a.img"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().expect("tane");
     let mut stdin = child.stdin.take().expect("stdin");
@@ -220,7 +223,10 @@ fn a_copy_of_an_open_image_is_not_taken_for_it() {
     let b = s.join("b.img");
     std::fs::copy(&a, &b).expect("a copy, with the same UUID");
     let script = "touch /in-a; touch b.img:/in-b; diff --compare type,content . b.img:/";
-    let output = exit(s.tane().args(["sh", "a.img", "-c", script]), 1);
+    let output = exit(
+        s.tane().args(["sh", "--share", ".", "a.img", "-c", script]),
+        1,
+    );
     let said = text(&output.stdout);
     assert_eq!(said, "removed: in-a (file)\nadded: in-b (file)\n");
     assert_sound(&a);
@@ -237,7 +243,10 @@ fn verbs_of_whole_images_and_closing_work_in_a_session() {
     image(&s, "b.img");
     let script = "touch f; images; inspect --json a.img; ls f; trim; close; ls b.img:/etc
         cd b.img:/; images --json";
-    let output = succeed(s.tane().args(["sh", "-e", "a.img", "-c", script]));
+    let output = succeed(
+        s.tane()
+            .args(["sh", "-e", "--share", ".", "a.img", "-c", script]),
+    );
     let said = text(&output.stdout);
     let a = s.join("a.img").canonicalize().expect("a path");
     assert!(
@@ -289,4 +298,53 @@ fn a_script_that_is_interrupted_leaves_a_sound_image() {
     drop(stdin);
     assert_sound(&file);
     succeed(s.tane().args(["ls", "a.img:/made"]));
+}
+
+#[test]
+fn a_session_reaches_its_images_and_what_is_shared_with_it() {
+    if !has_kernel() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    let session = |options: &[&str], script: &str, code| {
+        let mut command = s.tane();
+        command
+            .arg("sh")
+            .args(options)
+            .args(["a.img", "-c", script]);
+        text(&exit(&mut command, code).stderr)
+    };
+    image(&s, "a.img");
+    image(&s, "other.img");
+    s.write("shared/in", b"in");
+    s.write("kept", b"kept");
+    session(
+        &["-e", "--share", "shared"],
+        "put shared/in; lcd shared; get etc/motd",
+        0,
+    );
+    assert_eq!(s.read("shared/motd"), b"a.img");
+    for script in [
+        "get etc/motd kept",
+        "put kept",
+        "ls other.img:/",
+        "fsck a.img",
+    ] {
+        let said = session(
+            &["--share", "shared"],
+            script,
+            if script.starts_with("ls") { 3 } else { 1 },
+        );
+        assert!(
+            said.contains("--share DIR") || said.contains("--no-jail"),
+            "{script}: {said}"
+        );
+    }
+    assert_eq!(s.read("kept"), b"kept");
+    session(
+        &["-e", "--no-jail"],
+        "put kept; ls other.img:/; get etc/motd kept",
+        0,
+    );
+    assert_eq!(s.read("kept"), b"a.img");
 }

@@ -91,6 +91,7 @@ const OPENING: &[i64] = &[
     libc::SYS_lgetxattr,
     libc::SYS_llistxattr,
     libc::SYS_umask,
+    libc::SYS_chdir,
 ];
 
 /// Where whole trees are written.
@@ -137,6 +138,12 @@ const NETWORK: &[i64] = &[
     libc::SYS_eventfd2,
     libc::SYS_pipe2,
     libc::SYS_uname,
+];
+
+const TERMINAL: &[i64] = &[
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_wait,
+    libc::SYS_epoll_pwait,
 ];
 
 /// Programs and processes; allowed to those who start programs.
@@ -193,6 +200,7 @@ const WAITING: &[u32] = &[libc::FIONBIO as u32, libc::FIONREAD as u32];
 // linux/fs.h, asm-generic/ioctls.h: terminals, sizes of disks, what lsattr shows.
 const ASKING: &[u32] = &[
     0x5401,      // TCGETS
+    0x802c_542a, // TCGETS2
     0x5413,      // TIOCGWINSZ
     0x541b,      // FIONREAD
     0x8008_1272, // BLKGETSIZE64
@@ -202,8 +210,15 @@ const ASKING: &[u32] = &[
     0x801c_581f, // FS_IOC_FSGETXATTR
     0xc020_660b, // FS_IOC_FIEMAP
 ];
-/// For passphrases.
-const ECHO: &[u32] = &[0x5402, 0x5403, 0x5404]; // TCSETS, TCSETSW, TCSETSF
+/// For passphrases, and to edit lines: TCSETS, TCSETSW, TCSETSF, and again with a 2.
+const ECHO: &[u32] = &[
+    0x5402,
+    0x5403,
+    0x5404,
+    0x402c_542b,
+    0x402c_542c,
+    0x402c_542d,
+];
 /// What chattr(1) does.
 const CHANGING: &[u32] = &[0x4008_6602, 0x401c_5820]; // FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR
 
@@ -355,6 +370,9 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
     }
     if jail.network {
         set(t, NETWORK, &Verdict::Allow);
+    }
+    if jail.terminal {
+        set(t, TERMINAL, &Verdict::Allow);
     }
     if jail.handed {
         set(t, &[libc::SYS_recvmsg], &Verdict::Allow);

@@ -50,6 +50,7 @@ pub struct Jail {
     network: bool,
     exec: bool,
     handed: bool,
+    terminal: bool,
     memory: Option<u64>,
     time: Option<Duration>,
 }
@@ -144,6 +145,12 @@ impl Jail {
     /// Descriptors may be received through sockets that are open.
     pub fn handed(&mut self, yes: bool) -> &mut Self {
         self.handed = yes;
+        self
+    }
+
+    /// Somebody types, and it may be waited for with other things (epoll(7)).
+    pub fn terminal(&mut self, yes: bool) -> &mut Self {
+        self.terminal = yes;
         self
     }
 

@@ -5,6 +5,7 @@
 //! and before it sees what is in its image, everything that booting took goes
 //! too. `docs/jail.md` says what remains.
 
+use super::machine::{kernel_image, tiny_image};
 use super::{is_host_kernel, Access};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
@@ -29,9 +30,12 @@ pub struct Needs {
     kernels: usize,
     sources: Vec<PathBuf>,
     trees: Vec<PathBuf>,
+    created: Vec<PathBuf>,
     network: bool,
     programs: bool,
     handed: bool,
+    /// Kernels are booted at any time.
+    session: bool,
     no_jail: bool,
 }
 
@@ -66,6 +70,14 @@ impl Needs {
     /// Something is written as `path` of the host, or into it if it is a directory.
     pub fn write(mut self, path: &Path) -> Self {
         self.trees.push(directory_of(path));
+        self
+    }
+
+    /// A session: images are opened, and their kernels booted, at any time. Files are
+    /// made and written in its own directory, if it has one.
+    pub fn session(mut self, own: Option<&Path>) -> Self {
+        self.session = true;
+        self.created.extend(own.map(Path::to_owned));
         self
     }
 
@@ -108,9 +120,13 @@ fn with<T>(work: impl FnOnce(&mut State) -> T) -> T {
     work(state.get_or_insert_default())
 }
 
-/// What this verb needs. Without it: to open one image.
+/// What this verb needs; of no avail in a jail. Without it: to open one image.
 pub fn declare(needs: Needs) {
-    with(|state| state.needs = Some(needs));
+    with(|state| {
+        if !state.entered {
+            state.needs = Some(needs);
+        }
+    });
 }
 
 pub(super) fn is_off(global: &Global) -> bool {
@@ -179,6 +195,9 @@ pub(super) fn enter(
         for path in needs.trees.iter().filter(|p| p.exists()) {
             jail.write_beneath(path);
         }
+        for path in needs.created.iter().filter(|p| p.exists()) {
+            jail.create_beneath(path);
+        }
         let with = global.with.iter().map(|p| p.as_path());
         let named = needs.images.iter().map(|(image, _)| image.as_path());
         needs.network = named.chain(with).any(is_remote);
@@ -191,7 +210,8 @@ pub(super) fn enter(
         }
         jail.network(needs.network)
             .exec(needs.programs)
-            .handed(needs.handed);
+            .handed(needs.handed)
+            .terminal(needs.session);
         match global.memory_limit {
             Some(u64::MAX) => {}
             limit => {
@@ -213,6 +233,38 @@ pub(super) fn enter(
     })
 }
 
+/// A session begins, which may open these images, and read and write beneath these
+/// directories of the host.
+pub fn begin_session(
+    images: &[ImagePath],
+    shared: &[PathBuf],
+    own: Option<&Path>,
+    access: Access,
+    global: &Global,
+) -> Result<()> {
+    let Some(first) = images.first() else {
+        return Ok(());
+    };
+    let images = images.iter().map(|at| (at, access));
+    let mut needs = Needs::images(images).session(own);
+    for dir in shared {
+        needs = needs.read(dir).write(dir);
+    }
+    declare(needs);
+    let (kernel, tiny) = (kernel_image(global)?, tiny_image(global));
+    enter(
+        &first.image,
+        &[Some(&kernel), tiny.as_deref()],
+        access,
+        global,
+    )
+}
+
+/// Whether what the host refuses may be a matter of what the session shares.
+pub fn confines_session() -> bool {
+    with(|state| state.entered && state.needs.as_ref().is_some_and(|n| n.session))
+}
+
 /// A kernel has been booted, and is about to see what is in its image.
 pub(super) fn close(global: &Global) -> Result<()> {
     if is_off(global) {
@@ -220,7 +272,8 @@ pub(super) fn close(global: &Global) -> Result<()> {
     }
     with(|state| {
         state.left = state.left.saturating_sub(1);
-        let Some(needs) = state.needs.as_ref().filter(|_| state.left == 0) else {
+        let is_last = |needs: &&Needs| state.left == 0 && !needs.session;
+        let Some(needs) = state.needs.as_ref().filter(is_last) else {
             return Ok(());
         };
         let mut jail = Jail::new();

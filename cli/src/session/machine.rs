@@ -345,7 +345,7 @@ fn no_start(e: tane::Error) -> Failure {
     Failure::image(format!("cannot start Linux: {e}"))
 }
 
-fn kernel_image(global: &Global) -> Result<PathBuf> {
+pub(super) fn kernel_image(global: &Global) -> Result<PathBuf> {
     match &global.kernel {
         Some(path) => Ok(path.clone()),
         None => tane::default_image().map_err(no_start),
@@ -353,7 +353,7 @@ fn kernel_image(global: &Global) -> Result<PathBuf> {
 }
 
 /// What serves plain images, unless somebody wants something else.
-fn tiny_image(global: &Global) -> Option<PathBuf> {
+pub(super) fn tiny_image(global: &Global) -> Option<PathBuf> {
     let any = global.kernel.is_none() && global.fs.is_none() && global.verity.is_none();
     match any && global.with.is_empty() && global.cpus.unwrap_or(1) == 1 {
         true => tane::tiny_image(),

@@ -15,7 +15,7 @@ mod target;
 pub use end::End;
 use image::open_image;
 pub use image::Opened;
-pub use jail::{declare, Needs};
+pub use jail::{confines_session, declare, Needs};
 pub use kept::{Here, Kept};
 pub use machine::{Content, Machine};
 pub use target::{is_raw, Target};
@@ -27,6 +27,7 @@ use crate::names::plain;
 use crate::sys::{Host, Root, Side, Sys};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tane::{Address, Files, HostFiles, ImagePath};
 
@@ -69,6 +70,21 @@ fn parse(argument: &OsStr, global: &Global) -> Result<Address> {
 pub fn image_path(argument: &OsStr, global: &Global) -> Result<ImagePath> {
     let at = Address::parse_image(argument, &host_files(global));
     nested(at.map_err(|e| Failure::address(&e))?, global)
+}
+
+/// A session begins with these images. It reads and writes files of the host beneath
+/// `shared`, and keeps some of its own beneath `own`.
+pub fn begin(
+    images: &[OsString],
+    shared: &[PathBuf],
+    own: Option<&Path>,
+    access: Access,
+    global: &Global,
+) -> Result<()> {
+    let parse = |image: &OsString| Address::parse_image(image, &host_files(global));
+    let images = images.iter().map(parse).collect::<tane::Result<Vec<_>>>();
+    let images = images.map_err(|e| Failure::address(&e))?;
+    jail::begin_session(&images, shared, own, access, global)
 }
 
 /// An argument that only makes sense as a whole image, be it inside another.

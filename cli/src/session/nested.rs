@@ -37,7 +37,8 @@ fn step(at: &ImagePath, global: &Global) -> Result<Option<ImagePath>> {
     if colons(&at.path).next().is_none() {
         return Ok(None);
     }
-    let split = match jail::is_off(global) {
+    // A session has one jail for all its kernels.
+    let split = match jail::is_off(global) || global.kept.is_session() {
         true => look(at, global)?,
         false => look_apart(at, global)?,
     };

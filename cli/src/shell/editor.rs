@@ -10,6 +10,7 @@ use reedline::{
 };
 use std::borrow::Cow;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Lines that are remembered.
 const HISTORY: usize = 1000;
@@ -38,6 +39,8 @@ impl Editor {
         if let Some(history) = kept {
             lines = lines.with_history(Box::new(history));
         }
+        // It opens what it waits for when it first waits; later it could not.
+        let _ = crossterm::event::poll(Duration::ZERO);
         Editor(lines)
     }
 
@@ -54,7 +57,7 @@ impl Editor {
 }
 
 /// As the XDG base directories have it.
-fn history() -> Option<PathBuf> {
+pub fn history() -> Option<PathBuf> {
     let absolute = |name| {
         let path = PathBuf::from(std::env::var_os(name)?);
         path.is_absolute().then_some(path)

@@ -2,7 +2,7 @@
 
 use super::builtins;
 use super::complete::Completer;
-use super::editor::Editor;
+use super::editor::{self, Editor};
 use super::input::Input;
 use super::lexer::{self, Words};
 use super::line::{absolute, Line, What};
@@ -11,15 +11,18 @@ use crate::failure::{Failure, Result, INTERRUPTED, USAGE};
 use crate::interrupt;
 use crate::login;
 use crate::names::shown;
-use crate::session::{Here, Kept};
+use crate::session::{self, Access, Here, Kept};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 /// What `tane sh` is told.
 pub struct Settings {
     pub images: Vec<OsString>,
     pub errexit: bool,
     pub read_only: bool,
+    /// Directories of the host.
+    pub shared: Vec<PathBuf>,
 }
 
 pub struct Shell {
@@ -60,6 +63,13 @@ pub fn run(settings: Settings, input: Option<Input>, global: &Global) -> Result<
         None => Input::Standard,
     };
     interrupt::begin_session(input.is_interactive());
+    let access = match settings.read_only {
+        true => Access::Read,
+        false => Access::Write,
+    };
+    let own = editor::history().filter(|_| input.is_interactive());
+    let own = own.as_deref().and_then(Path::parent);
+    session::begin(&settings.images, &settings.shared, own, access, &global)?;
     let mut shell = Shell {
         global,
         errexit: settings.errexit,

@@ -7,6 +7,7 @@ pub mod partition;
 
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
+use crate::session::confines_session;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -40,6 +41,11 @@ impl Tool {
     /// The program, to be given arguments. It speaks English and knows no other
     /// time zone than UTC, so that it does the same everywhere.
     pub fn command(self) -> Result<Command> {
+        if confines_session() {
+            let text = "is a program of the host, and this session is in a jail (--no-jail)";
+            let text = format!("{} {text}", self.program);
+            return Err(Failure::new(SOME_FAILED, text));
+        }
         let mut command = Command::new(self.find()?);
         command.env("LC_ALL", "C").env("TZ", "UTC");
         Ok(command)

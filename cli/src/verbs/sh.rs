@@ -23,20 +23,26 @@ An image is opened for reading until the first command that writes to it; from t
 it is locked. What was written is in the image for certain after sync, close and the
 end. Ctrl-C ends a command; a script it ends as a whole, with its images in order.
 
-There is no jail, as with --no-jail: sessions are for images that you trust.
+The session is in a jail that lets it open the images named here, and files of the
+host beneath --share DIR. Without an image there is none: whatever its commands open is
+opened with all of your rights.
 
 The exit code is that of the last command, or of the one that failed under -e.
 
 Examples:
   tane sh disk.img
   tane sh -ec 'rm -f /etc/machine-id; truncate -s 0 /etc/hostname; trim' disk.img
-  tane sh a.img b.img -c 'cp /etc/hosts b.img:/etc; ls -l b.img:/etc/hosts'
+  tane sh --share . disk.img           get and put files of this directory
+  tane sh --share /etc a.img b.img -c 'cp /etc/hosts b.img:/etc; ls -l b.img:/etc/hosts'
   tane sh -e -f prepare.tane disk.qcow2
   echo 'du -s /var; df' | tane sh --json disk.img@2")]
 pub struct Args {
     /// Images to open; the session begins in the first
     #[arg(value_name = "IMAGE[:/DIR]")]
     pub images: Vec<OsString>,
+    /// A directory of the host that commands may read and write
+    #[arg(long, value_name = "DIR")]
+    pub share: Vec<PathBuf>,
     /// Run these commands
     #[arg(short, value_name = "COMMANDS", conflicts_with = "file")]
     pub commands: Option<OsString>,
@@ -62,6 +68,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         images: args.images,
         errexit: args.errexit,
         read_only: args.read_only,
+        shared: args.share,
     };
     shell::run(settings, input, global)
 }

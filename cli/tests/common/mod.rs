@@ -186,3 +186,16 @@ pub fn exit(command: &mut Command, code: i32) -> Output {
 pub fn assert_sound(image: &Path) {
     succeed(sbin("e2fsck").arg("-fn").arg(image));
 }
+
+/// Whether the host can keep a copy in its destination; else the test is skipped.
+#[track_caller]
+pub fn has_landlock() -> bool {
+    const VERSION: u32 = 1;
+    let none = std::ptr::null::<u8>();
+    // SAFETY: without a structure it only tells its version.
+    let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0, VERSION) };
+    if version < 2 {
+        tane_test_support::skip("the host has no Landlock of Linux 5.19 or newer");
+    }
+    version >= 2
+}
