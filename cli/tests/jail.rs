@@ -330,6 +330,41 @@ fn who_serves_a_mount_can_open_no_file() {
 }
 
 #[test]
+fn a_program_that_checks_an_image_can_open_nothing_else() {
+    if !has_kernel() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, 0);
+    s.write("secret", b"a secret");
+    let script = "#!/bin/sh\ncat secret\necho new > new\necho new > disk.img\nexit 0\n";
+    let program = s.write("bin/e2fsck", script.as_bytes());
+    succeed(s.tool("chmod").arg("+x").arg(program));
+    let places = format!(
+        "{}:{}",
+        s.join("bin").display(),
+        std::env::var("PATH").expect("PATH")
+    );
+    let before = s.read("disk.img");
+    let run = |options: &[&str]| {
+        let mut command = s.tane();
+        command.env("PATH", &places).env("TMPDIR", s.join("bin"));
+        text(&succeed(command.args(options).args(["-v", "fsck", "disk.img"])).stderr)
+    };
+    let said = run(&[]);
+    assert!(said.contains("secret: Permission denied"), "{said}");
+    assert!(!s.join("new").exists() && s.read("disk.img") == before);
+    let said = run(&["--no-jail"]);
+    assert!(said.contains("a secret"), "{said}");
+    assert!(s.join("new").exists());
+    // Nothing is left of the directory for temporary files.
+    tane_test_support::eventually("it is gone", || {
+        let names = std::fs::read_dir(s.join("bin")).expect("a listing");
+        names.count() == 1
+    });
+}
+
+#[test]
 fn every_thread_is_jailed() {
     if !has_kernel() {
         return;

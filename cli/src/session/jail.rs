@@ -6,7 +6,7 @@
 //! too. `docs/jail.md` says what remains.
 
 use super::machine::{kernel_image, tiny_image};
-use super::{is_host_kernel, Access};
+use super::{is_host_kernel, scratch, Access};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use std::fs::File;
@@ -36,18 +36,9 @@ pub struct Needs {
     handed: bool,
     /// Kernels are booted at any time.
     session: bool,
-    no_jail: bool,
 }
 
 impl Needs {
-    /// No jail can hold what this verb does: it goes without.
-    pub fn no_jail() -> Self {
-        Needs {
-            no_jail: true,
-            ..Default::default()
-        }
-    }
-
     /// Each of these is opened once, by a kernel of its own, in any order.
     pub fn images<'a>(images: impl IntoIterator<Item = (&'a ImagePath, Access)>) -> Self {
         let mut needs = Needs::default();
@@ -82,14 +73,15 @@ impl Needs {
     }
 
     /// Descriptors are still to be handed over.
+    #[cfg(feature = "fuse")]
     pub fn handed(mut self) -> Self {
         self.handed = true;
         self
     }
 
-    /// Programs of the host are started: of the list of system calls only what is
-    /// an attack remains forbidden.
-    #[allow(dead_code)] // for verbs to come
+    /// Programs of the host are started, at any time, and have a directory for
+    /// temporary files: of the list of system calls only what is an attack remains
+    /// forbidden.
     pub fn programs(mut self) -> Self {
         self.programs = true;
         self
@@ -102,6 +94,12 @@ fn of_the_network() -> impl Iterator<Item = PathBuf> {
     let all = NETWORK.iter().map(PathBuf::from).chain(own);
     all.filter(|path| path.exists())
 }
+
+/// What programs are, and what they read wherever they run.
+const SYSTEM: [&str; 9] = [
+    "/bin", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/sbin", "/sys", "/usr",
+];
+const DEVICES: [&str; 3] = ["/dev/null", "/dev/urandom", "/dev/zero"];
 
 #[derive(Default)]
 struct State {
@@ -130,8 +128,7 @@ pub fn declare(needs: Needs) {
 }
 
 pub(super) fn is_off(global: &Global) -> bool {
-    let unfit = |needs: &Needs| needs.no_jail;
-    global.no_jail || is_host_kernel(global) || with(|s| s.needs.as_ref().is_some_and(unfit))
+    global.no_jail || is_host_kernel(global)
 }
 
 /// The image that is opened next is for another that lies in it, whose kernel comes
@@ -197,6 +194,19 @@ pub(super) fn enter(
         }
         for path in needs.created.iter().filter(|p| p.exists()) {
             jail.create_beneath(path);
+        }
+        if needs.programs {
+            let own = scratch::directory()?;
+            jail.read(&own).write_beneath(&own).write(own);
+            let own = std::env::var_os("PATH").unwrap_or_default();
+            let own = std::env::split_paths(&own);
+            let system = SYSTEM.iter().map(PathBuf::from).chain(own);
+            for path in system.filter(|path| path.is_absolute() && path.exists()) {
+                jail.read(path);
+            }
+            for path in DEVICES.iter().filter(|path| Path::new(path).exists()) {
+                jail.write(path);
+            }
         }
         let with = global.with.iter().map(|p| p.as_path());
         let named = needs.images.iter().map(|(image, _)| image.as_path());
@@ -272,7 +282,7 @@ pub(super) fn close(global: &Global) -> Result<()> {
     }
     with(|state| {
         state.left = state.left.saturating_sub(1);
-        let is_last = |needs: &&Needs| state.left == 0 && !needs.session;
+        let is_last = |needs: &&Needs| state.left == 0 && !needs.session && !needs.programs;
         let Some(needs) = state.needs.as_ref().filter(is_last) else {
             return Ok(());
         };

@@ -9,6 +9,7 @@ mod kept;
 mod machine;
 mod nested;
 mod place;
+mod scratch;
 mod secrets;
 mod target;
 

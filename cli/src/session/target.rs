@@ -4,7 +4,7 @@
 
 use super::choose::{choose, choose_place};
 use super::machine::Machine;
-use super::Access;
+use super::{scratch, Access};
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::sys::{Errno, Fd, Root, Side, Sys};
@@ -111,7 +111,7 @@ impl Target {
             }
             return work(&image);
         }
-        let temporary = Temporary::new(self.size).map_err(|e| self.fail(&e))?;
+        let temporary = Temporary::new(self.size)?;
         if !blank {
             self.copy_out(&temporary.file).map_err(|e| self.fail(&e))?;
         }
@@ -254,16 +254,13 @@ struct Temporary {
 }
 
 impl Temporary {
-    fn new(size: u64) -> io::Result<Temporary> {
-        let dir = std::env::var_os("TMPDIR").unwrap_or_else(|| "/var/tmp".into());
-        let name = format!("tane-{}.part", std::process::id());
-        let path = Path::new(&dir).join(name);
+    fn new(size: u64) -> Result<Temporary> {
+        let path = scratch::directory()?.join("volume");
         let mut options = File::options();
         options.read(true).write(true).mode(0o600).create_new(true);
-        let file = options.open(&path)?;
-        let temporary = Temporary { path, file };
-        temporary.file.set_len(size)?;
-        Ok(temporary)
+        let file = options.open(&path).map_err(|e| failed(&path, &e))?;
+        file.set_len(size).map_err(|e| failed(&path, &e))?;
+        Ok(Temporary { path, file })
     }
 }
 

@@ -37,13 +37,13 @@ pub struct Args {
 
 pub fn run(args: Args, global: &Global) -> Result<u8> {
     interrupt::be_orderly();
-    declare(Needs::no_jail());
     let at = image_path(&args.image, global)?;
     let access = match args.repair {
         true => Access::Write,
         false => Access::Read,
     };
-    let target = Target::open(&at, access, false, global)?;
+    declare(Needs::images([(&at, access)]).programs());
+    let mut target = Target::open(&at, access, false, global)?;
     let kind = target.fstype.clone().ok_or_else(|| {
         let text = "no file system that is known; --fs says its type";
         Failure::image(format!("{}: {text}", at.image.display()))
@@ -55,6 +55,8 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         }
         target.flush()?;
     }
+    // It opens for writing what it only looks at: so it gets a copy.
+    target.is_file &= args.repair || kind != "f2fs";
     let outcome = target.work(access, false, |path| check::check(&kind, path, args.repair))?;
     let damaged = outcome.state == State::Damaged;
     if !global.json && (global.verbose || damaged && !global.quiet) {

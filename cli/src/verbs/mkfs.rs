@@ -50,7 +50,6 @@ pub struct Args {
 
 pub fn run(args: Args, global: &Global) -> Result<u8> {
     interrupt::be_orderly();
-    declare(Needs::no_jail());
     let kind = global.fs.as_deref().unwrap_or("ext4");
     mkfs::tool(kind)?;
     let wish = Wish {
@@ -107,6 +106,7 @@ fn replace(at: &ImagePath, kind: &str, wish: &Wish, args: &Args, global: &Global
         fs: None,
         ..global.clone()
     };
+    declare(Needs::images([(at, Access::Write)]).programs());
     let target = Target::open(at, Access::Write, true, global)?;
     let table = target.last_start.is_some() && at.selector.is_none();
     let found = match &target.fstype {

@@ -52,9 +52,9 @@ enum Wanted {
 
 pub fn run(args: Args, global: &Global) -> Result<u8> {
     interrupt::be_orderly();
-    // Several kernels, one after another, and programs in between.
-    declare(Needs::no_jail());
     let at = image_path(&args.image, global)?;
+    // Several kernels, one after another, and programs in between.
+    declare(Needs::images([(&at, Access::Write)]).programs());
     let target = Target::open(&at, Access::Read, false, global)?;
     let kind = target.fstype.clone().ok_or_else(|| {
         let text = "no file system that is known; --fs says its type";
