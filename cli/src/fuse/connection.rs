@@ -18,7 +18,9 @@ impl Connection {
         // Who may use it is the host's kernel's affair.
         config.acl = SessionACL::All;
         config.n_threads = Some(threads.unwrap_or(THREADS));
+        let (turns, other) = (served.turns.clone(), mount.try_clone()?);
         let session = Session::from_fd(served, mount, config.acl, config)?;
+        turns.ask_again(other);
         Ok(Connection(session))
     }
 

@@ -5,15 +5,25 @@
 //! that calls again and again than for several that alternate. So only one waits
 //! for requests, and the others are set aside, until that one is held up (by a
 //! disk) and somebody else must take what comes meanwhile.
+//!
+//! While requests come one upon another, whoever waits for the next does not sleep:
+//! to be woken takes longer than most requests do, above all in a virtual machine.
+//! It asks again and again (O_NONBLOCK), until nothing has come for a while, or
+//! somebody else wants the processor.
 
 use super::node::locked;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 /// How long a request may take before another thread waits for the next.
 const PATIENCE: Duration = Duration::from_millis(1);
 /// So many times nothing happened: there is nothing to watch.
 const QUIET: u32 = 20;
+/// So many times nothing happened: whoever waits may sleep.
+const DROWSY: u32 = 2;
+/// How long nobody asks again and again when somebody else wanted the processor.
+const MODESTY: u32 = 100;
 
 #[derive(Default)]
 struct State {
@@ -36,6 +46,8 @@ pub struct Turns {
     state: Mutex<State>,
     go_on: Condvar,
     watch: Condvar,
+    /// Where requests come from; None: nobody asks again and again.
+    mount: OnceLock<OwnedFd>,
 }
 
 /// A thread that serves; the end of one means the end of the mount.
@@ -86,11 +98,38 @@ impl Turns {
         Turn(self)
     }
 
+    /// From now on requests are asked for again and again when they are many. Not
+    /// where there is one processor, which the answer's reader needs.
+    pub fn ask_again(&self, mount: OwnedFd) {
+        if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) {
+            let _ = self.mount.set(mount);
+        }
+    }
+
+    fn set_asking(&self, on: bool) {
+        if let Some(mount) = self.mount.get() {
+            let flags = libc::O_RDWR | if on { libc::O_NONBLOCK } else { 0 };
+            // SAFETY: a descriptor that is open.
+            unsafe { libc::fcntl(mount.as_raw_fd(), libc::F_SETFL, flags) };
+        }
+    }
+
     /// Calls another thread whenever all that could take a request are held up.
     fn watch(&self) {
         let mut state = locked(&self.state);
         let (mut before, mut quiet) = (0, 0);
+        let mut asking: Option<Asking> = None;
+        let mut modesty = 0u32;
         while !state.over {
+            modesty = match asking.as_mut().is_some_and(Asking::is_disturbed) {
+                true => MODESTY,
+                false => modesty.saturating_sub(1),
+            };
+            let ask = state.watching && quiet < DROWSY && modesty == 0;
+            if ask != asking.is_some() {
+                asking = ask.then(Asking::begin);
+                self.set_asking(ask);
+            }
             if quiet >= QUIET {
                 quiet = 0;
                 state.watching = false;
@@ -109,6 +148,46 @@ impl Turns {
                 self.go_on.notify_all();
             }
         }
+        self.set_asking(false);
+    }
+}
+
+/// Whether the thread that asks again and again has a processor to itself.
+struct Asking {
+    since: Instant,
+    used: Duration,
+}
+
+impl Asking {
+    /// What is looked at at once.
+    const WINDOW: Duration = Duration::from_millis(8);
+
+    fn begin() -> Asking {
+        Asking {
+            since: Instant::now(),
+            used: processor_time(),
+        }
+    }
+
+    /// In the last window it was less than three quarters of a processor.
+    fn is_disturbed(&mut self) -> bool {
+        let passed = self.since.elapsed();
+        if passed < Asking::WINDOW {
+            return false;
+        }
+        let used = processor_time() - self.used;
+        *self = Asking::begin();
+        used < passed * 3 / 4
+    }
+}
+
+/// Of all threads of this process.
+fn processor_time() -> Duration {
+    // SAFETY: plain data, and a pointer to it.
+    unsafe {
+        let mut time = std::mem::zeroed::<libc::timespec>();
+        libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
     }
 }
 
