@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub const MAGIC: u64 = 0x6c65_6e72_656e_6174;
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 pub const MAX_VCPUS: usize = 64;
 pub const MAX_DEVICES: usize = 48;
@@ -141,6 +141,7 @@ pub struct Boot {
     pub vmalloc_end: u64,
     pub user_start: u64,
     pub user_end: u64,
+    pub shown_end: u64,
     pub nr_vcpus: u32,
     pub randomised: u32,
     pub vcpus: *mut Vcpu,
@@ -193,6 +194,7 @@ pub struct ImageHeader {
     pub banner: u64,
     pub extable_start: u64,
     pub extable_end: u64,
+    pub struct_page_size: u64,
 }
 
 /// `struct pt_regs`, as a signal handler writes it for the trampolines.

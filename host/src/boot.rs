@@ -123,13 +123,14 @@ impl Builder {
             vmalloc: self.vmalloc,
             user: self.user_window,
         };
-        let memory = Memory::new(&sizes, self.randomise && !nokaslr).map_err(BootError::Memory)?;
-        // What booting touches for certain: the image's data, and struct page
-        // (64 bytes a page), which Linux puts at the end of RAM.
+        let mut memory =
+            Memory::new(&sizes, self.randomise && !nokaslr).map_err(BootError::Memory)?;
+        // What booting touches for certain: the image's data, and struct page,
+        // which Linux puts at the end of RAM.
         let h = &image.header;
         memory.populate(h.text_end, h.image_end - h.text_end);
         memory
-            .populate_tail(ram / PAGE * 64)
+            .populate_tail(ram / PAGE * h.struct_page_size)
             .map_err(BootError::Memory)?;
         // SAFETY: fresh memory of the right sizes, which lives as long as Inner.
         let (area, gate) = unsafe {
@@ -176,6 +177,7 @@ fn prepare(inner: &Arc<Inner>, cmdline: &str, cpus: u32) {
         boot.vmalloc_end = inner.memory.vmalloc_end;
         boot.user_start = inner.memory.user_start;
         boot.user_end = inner.memory.user_end;
+        boot.shown_end = inner.memory.shown_end;
         boot.nr_vcpus = cpus;
         boot.randomised = u32::from(inner.memory.randomised);
         boot.vcpus = area.vcpus();

@@ -317,6 +317,7 @@ fn check(path: &Path, h: &abi::ImageHeader) -> Result<(), ImageError> {
         || h.rela_end > h.data_end
         || h.rela_start > h.rela_end
         || !h.rela_start.is_multiple_of(8)
+        || !(1..=PAGE).contains(&h.struct_page_size)
     {
         return Err(ImageError::NotAnImage(path, "its header makes no sense"));
     }

@@ -26,6 +26,9 @@ pub struct Memory {
     pub vmalloc_end: u64,
     pub user_start: u64,
     pub user_end: u64,
+    /// Where the frames end that can be shown in a window: from here on, the
+    /// memory that the kernel sees in RAM is not the memfd's.
+    pub shown_end: u64,
     pub randomised: bool,
 }
 
@@ -64,6 +67,7 @@ impl Memory {
             vmalloc_end: base + vmalloc + sizes.vmalloc,
             user_start: base + user,
             user_end: base + user + sizes.user,
+            shown_end: sizes.ram,
             randomised: randomise,
         };
         let prot = libc::PROT_READ | libc::PROT_WRITE;
@@ -114,8 +118,10 @@ impl Memory {
     /// The same for RAM's last `len` bytes, where Linux keeps its struct pages and
     /// nothing else. They are never shown at a second place, so they need not be in
     /// the memfd, and ordinary memory may come in huge pages: a few faults instead
-    /// of a thousand, and fewer TLB misses ever after.
-    pub fn populate_tail(&self, len: u64) -> io::Result<()> {
+    /// of a thousand, and fewer TLB misses ever after. `len` must not be more than
+    /// they have: a frame before them would be one page in RAM and another in a
+    /// mapping of it.
+    pub fn populate_tail(&mut self, len: u64) -> io::Result<()> {
         const HUGE: u64 = 2 << 20;
         let start = (self.ram_size - len).next_multiple_of(HUGE);
         let end = self.ram_size / HUGE * HUGE;
@@ -131,6 +137,7 @@ impl Memory {
                 }
                 libc::madvise(at, len, libc::MADV_HUGEPAGE);
             }
+            self.shown_end = start;
         }
         self.populate(self.ram_size - len, len);
         Ok(())
@@ -152,7 +159,7 @@ impl Memory {
         if va == self.base + pa {
             return self.protect(va, len, prot);
         }
-        if !self.in_window(va, len) {
+        if !self.in_window(va, len) || pa + len > self.shown_end {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         self.show(va, pa, len, prot)

@@ -103,6 +103,7 @@ fn the_rust_structures_are_those_of_the_header() {
             vmalloc_end,
             user_start,
             user_end,
+            shown_end,
             nr_vcpus,
             randomised,
             vcpus,
@@ -143,6 +144,7 @@ fn the_rust_structures_are_those_of_the_header() {
             banner,
             extable_start,
             extable_end,
+            struct_page_size,
         ]
     );
     fields!(

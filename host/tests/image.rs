@@ -3,7 +3,9 @@
 mod common;
 
 use std::fs;
+use std::mem::offset_of;
 use std::path::PathBuf;
+use tane_host::abi::ImageHeader;
 use tane_host::{Builder, Image};
 
 fn temporary(name: &str, bytes: &[u8]) -> PathBuf {
@@ -83,6 +85,17 @@ fn another_structure_size_is_refused() {
         assert!(error.contains(name), "{error}");
         image[at] ^= 8;
     }
+}
+
+/// Memory that the host put where Linux has more than struct pages would be one
+/// page to read(2) and another in a mapping.
+#[test]
+fn an_image_with_smaller_struct_pages_than_it_says_ends_before_it_runs() {
+    let mut image = good();
+    let at = header_at(&image) + offset_of!(ImageHeader, struct_page_size);
+    image[at..at + 8].copy_from_slice(&1024u64.to_le_bytes());
+    let error = refusal("pages", &image);
+    assert!(error.contains("struct pages are not what"), "{error}");
 }
 
 #[test]

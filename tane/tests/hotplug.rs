@@ -124,3 +124,30 @@ fn a_kernel_that_started_with_one_cpu_gets_more() {
     assert_eq!(cpu, 1);
     assert_eq!(complaints(&kernel.dmesg()), [""; 0]);
 }
+
+/// What Linux says of it: `tasks` are named, of `total`.
+fn left_behind(total: usize, tasks: &[&str]) -> String {
+    let named = tasks.iter().enumerate();
+    let named = named.map(|(n, name)| format!("[    5.1] \tpid: {n}, name: {name}\n"));
+    format!(
+        "[    5.0] Dying CPU not properly vacated!\n\
+         [    5.0] WARNING: CPU: 1 PID: 20 at kernel/sched/core.c:8365 sched_cpu_dying+0x9d/0xf0\n\
+         [    5.1] CPU1 enqueued tasks ({total} total):\n{}\
+         [    5.2] crash hp: something else\n",
+        named.collect::<String>()
+    )
+}
+
+#[test]
+fn a_cpu_may_go_with_its_deadline_server_and_with_nothing_else_left_on_it() {
+    let server = left_behind(2, &["migration/1"]);
+    assert_eq!(complaints(&server), [""; 0]);
+    for task in [
+        left_behind(2, &["migration/1", "kworker/1:0"]),
+        left_behind(3, &["migration/1"]),
+        left_behind(1, &["migration/1"]),
+    ] {
+        assert_eq!(complaints(&task).len(), 1, "{task}");
+        assert_eq!(complaints(&(server.clone() + &task)).len(), 1, "{task}");
+    }
+}

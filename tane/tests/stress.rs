@@ -3,8 +3,9 @@
 //! seconds the kernel ends, after unmounting or in the middle of everything, and
 //! e2fsck and a fresh kernel look at what is there.
 //!
-//! `TANE_STRESS_SECONDS` says how long, 180 unless told; `TANE_STRESS_SEED` what
-//! the numbers start from. How threads meet is not repeated by a seed.
+//! `TANE_STRESS_SECONDS` says how long, 180 unless told, half of it with each image;
+//! `TANE_STRESS_SEED` what the numbers start from. How threads meet is not repeated
+//! by a seed.
 
 mod inside;
 mod medium;
@@ -20,8 +21,7 @@ use stressed::watch::{doing, hotplug, stalls, Doing, Tally};
 use stressed::{own, shared};
 use tane::{Kernel, Mount};
 
-/// Not smp: see "Known problems" in docs/promises.md.
-const IMAGE: &str = "default";
+const IMAGES: [&str; 2] = ["default", "smp"];
 const THREADS: usize = 6;
 const ROUND: Duration = Duration::from_secs(8);
 /// Deeds after which a host thread gives way to a new one.
@@ -123,6 +123,7 @@ enum End {
 }
 
 struct Stress {
+    image: &'static str,
     medium: Medium,
     models: Vec<Model>,
     random: Random,
@@ -130,9 +131,10 @@ struct Stress {
 }
 
 impl Stress {
-    fn fresh(random: Random, file_system: &str, tally: Tally) -> Stress {
+    fn fresh(image: &'static str, random: Random, file_system: &str, tally: Tally) -> Stress {
         let models = (0..THREADS).map(|me| Model::new(&format!("t{me}")));
         Stress {
+            image,
             medium: Medium::mke2fs(512, file_system),
             models: models.collect(),
             random,
@@ -142,7 +144,7 @@ impl Stress {
 
     /// Returns what could not be as it is.
     fn round(&mut self, cpus: u32, end: End) -> Option<()> {
-        let kernel = builder(IMAGE)?.cpus(cpus).boot().expect("boots");
+        let kernel = builder(self.image)?.cpus(cpus).boot().expect("boots");
         let mount = self.medium.mount(&kernel).expect("mounts");
         for model in &mut self.models {
             if !mount.exists(&model.root).expect("looks") {
@@ -198,7 +200,8 @@ impl Stress {
                 tally.count("(CPU gone)");
             }
         });
-        assert_eq!(complaints(&kernel.dmesg()), [""; 0]);
+        let log = kernel.dmesg();
+        assert_eq!(complaints(&log), [""; 0], "{log}");
         if end == End::Unmount {
             mount.unmount().expect("unmounts");
         }
@@ -212,7 +215,8 @@ impl Stress {
         if end == End::Unmount {
             assert_eq!(self.medium.fault(), None, "e2fsck after unmounting");
         }
-        let kernel = builder(IMAGE).expect("an image").boot().expect("boots");
+        let kernel = builder(self.image).expect("an image").boot();
+        let kernel = kernel.expect("boots");
         let mount = self.medium.mount(&kernel).expect("mounts again");
         let only_kept = end == End::Halt;
         for model in &mut self.models {
@@ -231,7 +235,8 @@ impl Stress {
         }
         let log = shared.compare(&mount, only_kept);
         log.unwrap_or_else(|error| panic!("after {end:?}: the shared log: {error}"));
-        assert_eq!(complaints(&kernel.dmesg()), [""; 0]);
+        let log = kernel.dmesg();
+        assert_eq!(complaints(&log), [""; 0], "{log}");
         mount.unmount().expect("unmounts");
         drop(kernel);
         assert_eq!(self.medium.fault(), None, "e2fsck after {end:?}");
@@ -242,6 +247,47 @@ impl Stress {
     }
 }
 
+/// As long, and once through all kinds of rounds; `first` is which kind of file
+/// system comes first. None without an image.
+fn stress(image: &'static str, seconds: u64, first: usize, random: Random) -> Option<()> {
+    let start = Instant::now();
+    let over = start + Duration::from_secs(seconds);
+    let kind = |n: u64| {
+        FILE_SYSTEMS[(first + (n / ROUNDS_OF_A_FILE_SYSTEM) as usize) % FILE_SYSTEMS.len()]
+    };
+    let said = |stress: &Stress| {
+        let (took, tally) = (start.elapsed(), &stress.tally);
+        let (all, text) = (tally.all(), tally.text());
+        println!("stress: {image}, {took:.0?}: {all} deeds: {text}");
+    };
+    let mut stress = Stress::fresh(image, random, kind(0), Tally::default());
+    for n in 0.. {
+        // All kinds of rounds are done, however short the time is.
+        if n >= 6 && Instant::now() > over {
+            break;
+        }
+        if n != 0 && n % ROUNDS_OF_A_FILE_SYSTEM == 0 {
+            let Stress { random, tally, .. } = stress;
+            stress = Stress::fresh(image, random, kind(n), tally);
+        }
+        let cpus = [1, 2, 4][n as usize % 3];
+        let end = [End::Unmount, End::Halt][n as usize % 2];
+        if seconds > 150 {
+            println!("stress: round {n}, {}, {cpus} CPUs, {end:?}", kind(n));
+        }
+        stress.round(cpus, end)?;
+        if seconds > 150 && n % 15 == 0 {
+            said(&stress);
+        }
+    }
+    said(&stress);
+    let deeds = own::DEEDS.iter().map(|(deed, _)| deed);
+    for deed in deeds.chain(shared::DEEDS.iter().map(|(deed, _)| deed)) {
+        assert!(stress.tally.of(deed) > 0, "{image}: nothing of {deed}");
+    }
+    Some(())
+}
+
 #[test]
 fn random_work_on_an_ext4_comes_out_as_it_must() {
     let seconds = from_environment("TANE_STRESS_SECONDS", 180);
@@ -250,50 +296,11 @@ fn random_work_on_an_ext4_comes_out_as_it_must() {
         .expect("a clock");
     let seed = from_environment("TANE_STRESS_SEED", now.as_nanos() as u64);
     println!("stress: {seconds} seconds, TANE_STRESS_SEED={seed}");
-    let start = Instant::now();
-    let over = start + Duration::from_secs(seconds);
-    // Which kind of file system comes first.
     let first = from_environment("TANE_STRESS_FIRST", 0) as usize;
-    let kind = |n: u64| {
-        FILE_SYSTEMS[(first + (n / ROUNDS_OF_A_FILE_SYSTEM) as usize) % FILE_SYSTEMS.len()]
-    };
-    let mut stress = Stress::fresh(Random(seed), kind(0), Tally::default());
-    for n in 0.. {
-        // All kinds of rounds are done, however short the time is.
-        if n >= 6 && Instant::now() > over {
-            break;
-        }
-        if n != 0 && n % ROUNDS_OF_A_FILE_SYSTEM == 0 {
-            let Stress { random, tally, .. } = stress;
-            stress = Stress::fresh(random, kind(n), tally);
-        }
-        let cpus = [1, 2, 4][n as usize % 3];
-        let end = [End::Unmount, End::Halt][n as usize % 2];
-        if seconds > 300 {
-            println!("stress: round {n}, {}, {cpus} CPUs, {end:?}", kind(n));
-        }
-        if stress.round(cpus, end).is_none() {
+    for (n, image) in IMAGES.into_iter().enumerate() {
+        let half = seconds / IMAGES.len() as u64;
+        if stress(image, half, first + n, Random(seed + n as u64)).is_none() {
             return;
         }
-        if seconds > 300 && n % 15 == 0 {
-            let (took, tally) = (start.elapsed(), &stress.tally);
-            println!(
-                "stress: {took:.0?}: {} deeds: {}",
-                tally.all(),
-                tally.text()
-            );
-        }
-    }
-    let (took, tally) = (start.elapsed(), &stress.tally);
-    println!(
-        "stress: {took:.0?}: {} deeds: {}",
-        tally.all(),
-        tally.text()
-    );
-    for (deed, _) in own::DEEDS {
-        assert!(tally.of(deed) > 0, "nothing was done of {deed}");
-    }
-    for (deed, _) in shared::DEEDS {
-        assert!(tally.of(deed) > 0, "nothing was done of {deed}");
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <linux/kbuild.h>
+#include <linux/mm_types.h>
 #include <linux/sched.h>
 #include <asm/ptrace.h>
 #include <asm/vcpu.h>
@@ -20,6 +21,7 @@ int main(void)
 	DEFINE(SIZEOF_OPS, sizeof(struct tane_ops));
 	DEFINE(SIZEOF_BOOT, sizeof(struct tane_boot));
 	DEFINE(SIZEOF_VIRTIO, sizeof(struct tane_virtio));
+	DEFINE(SIZEOF_STRUCT_PAGE, sizeof(struct page));
 	DEFINE(SIZEOF_PT_REGS, sizeof(struct pt_regs));
 	OFFSET(REGS_RIP, pt_regs, rip);
 	OFFSET(REGS_RSP, pt_regs, rsp);

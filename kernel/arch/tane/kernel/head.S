@@ -44,6 +44,7 @@ tane_image:
 	offset	linux_banner
 	offset	__start___ex_table
 	offset	__stop___ex_table
+	.quad	SIZEOF_STRUCT_PAGE
 	.if . - tane_image != SIZEOF_IMAGE
 	.error "struct tane_image and head.S differ"
 	.endif

@@ -37,6 +37,7 @@ int tane_random(void *buf, size_t len)
 void __init setup_arch(char **cmdline_p)
 {
 	tane_console_init();
+	tane_init_panic();
 	scnprintf(boot_command_line, COMMAND_LINE_SIZE, "%s%s%s",
 		  CONFIG_CMDLINE, *CONFIG_CMDLINE ? " " : "",
 		  tane_boot->cmdline);

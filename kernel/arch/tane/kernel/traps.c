@@ -9,6 +9,7 @@
 #include <linux/sched/task_stack.h>
 #include <linux/ptrace.h>
 #include <asm/machine.h>
+#include <asm/setup.h>
 
 void show_regs(struct pt_regs *regs)
 {
@@ -65,9 +66,8 @@ static struct notifier_block tane_panic_block = {
 	.priority	= INT_MIN,
 };
 
-static int __init tane_init_panic(void)
+/* Early: a panic that nobody hears of waits in a loop for somebody to reset it. */
+void __init tane_init_panic(void)
 {
 	atomic_notifier_chain_register(&panic_notifier_list, &tane_panic_block);
-	return 0;
 }
-early_initcall(tane_init_panic);

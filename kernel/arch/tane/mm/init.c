@@ -30,9 +30,13 @@ void __init tane_init_memory(void)
 	set_max_mapnr(max_pfn);
 	max_zone_pfn[ZONE_NORMAL] = max_low_pfn;
 	free_area_init(max_zone_pfn);
-	/* The host may have put memory there that it cannot show elsewhere. */
-	if (__pa(mem_map + ALIGN(max_pfn, MAX_ORDER_NR_PAGES)) != end)
-		panic("struct pages are not at the end of RAM");
+	/*
+	 * The host cannot show elsewhere what it has from shown_end on: a file's
+	 * page there would be another page in a mapping.
+	 */
+	if (__pa(mem_map) > tane_boot->shown_end ||
+	    __pa(mem_map + ALIGN(max_pfn, MAX_ORDER_NR_PAGES)) != end)
+		panic("struct pages are not what RAM ends with");
 }
 
 void __init mem_init(void)

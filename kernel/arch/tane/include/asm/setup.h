@@ -6,6 +6,7 @@
 #include <uapi/asm/setup.h>
 
 void tane_console_init(void);
+void tane_init_panic(void);
 void tane_init_memory(void);
 void tane_init_cpus(void);
 void tane_setup_timer(void);
