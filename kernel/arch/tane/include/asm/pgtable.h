@@ -45,8 +45,8 @@
 
 #include <asm/machine.h>
 
-#define VMALLOC_START	(tane_boot->vmalloc_start)
-#define VMALLOC_END	(tane_boot->vmalloc_end)
+#define VMALLOC_START	((unsigned long)tane_boot->vmalloc_start)
+#define VMALLOC_END	((unsigned long)tane_boot->vmalloc_end)
 
 extern pgd_t swapper_pg_dir[PTRS_PER_PGD];
 extern unsigned long empty_zero_page[PAGE_SIZE / sizeof(unsigned long)];
