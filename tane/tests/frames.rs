@@ -76,8 +76,8 @@ fn fill_and_map(image: &str) -> Option<()> {
 
 #[test]
 fn every_frame_is_the_same_in_a_mapping() {
-    // struct pages are of different sizes in these.
-    for image in ["tiny", "smp", "default", "debug"] {
+    // struct page is larger in the last.
+    for image in ["tiny", "smp", "default"] {
         if fill_and_map(image).is_none() {
             return;
         }
