@@ -111,6 +111,8 @@ pub(crate) struct Inner {
     name: String,
     sysfs: PathBuf,
     layers: Vec<Layer>,
+    /// What is written stays when the disk is gone.
+    lasts: bool,
     /// Last: the disk goes after everything above.
     attached: Attached,
 }
@@ -184,6 +186,7 @@ impl Kernel {
             name,
             sysfs,
             layers,
+            lasts: !options.snapshot && !options.read_only,
             attached,
         });
         self.remember_disk(&inner);
@@ -256,6 +259,11 @@ impl Disk {
         let sysfs = self.inner.kernel.tree("/sys")?;
         let sectors = number_or_0(&sysfs, &self.inner.sysfs.join("size"))?;
         Ok(sectors.saturating_mul(SECTOR))
+    }
+
+    /// Whether what is written to it stays when it is gone.
+    pub(crate) fn lasts(&self) -> bool {
+        self.inner.lasts
     }
 
     /// Whether the kernel may not write to it.

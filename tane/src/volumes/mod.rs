@@ -40,8 +40,41 @@ pub struct Volumes {
     list: Vec<Volume>,
     /// Oldest first.
     made: Vec<Made>,
+    /// What becomes of what is written.
+    writes: Writes,
     /// They stay as long as something lies on them.
     _disks: Vec<Disk>,
+}
+
+/// What becomes of what the kernel writes to some disks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Writes {
+    /// It reaches an image.
+    Last,
+    /// It stays in memory.
+    Forgotten,
+    /// It is an error.
+    Refused,
+}
+
+impl Writes {
+    fn to(disks: &[&Disk]) -> Self {
+        if disks.iter().any(|disk| disk.lasts()) {
+            return Self::Last;
+        }
+        let refuses = |disk: &&Disk| disk.read_only().unwrap_or(true);
+        match disks.iter().any(refuses) {
+            true => Self::Refused,
+            false => Self::Forgotten,
+        }
+    }
+}
+
+/// A name that no device of the mapper has.
+fn new_name(kernel: &Kernel) -> String {
+    let unique = kernel.new_mount_point();
+    let number = unique.file_name().unwrap_or_default();
+    format!("tane-{}", number.to_string_lossy())
 }
 
 enum Made {
@@ -59,6 +92,7 @@ impl Kernel {
             kernel: self.clone(),
             list: Vec::new(),
             made: Vec::new(),
+            writes: Writes::to(disks),
             _disks: disks.iter().map(|disk| (*disk).clone()).collect(),
         };
         for disk in disks {
@@ -204,9 +238,7 @@ impl Volumes {
 
     /// A name that no device of the mapper has.
     fn new_name(&self) -> String {
-        let unique = self.kernel.new_mount_point();
-        let number = unique.file_name().unwrap_or_default();
-        format!("tane-{}", number.to_string_lossy())
+        new_name(&self.kernel)
     }
 
     fn push(

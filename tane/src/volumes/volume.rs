@@ -41,7 +41,8 @@ pub struct Volume {
     pub part_type: Option<String>,
     /// What is on it; None if nothing known.
     pub found: Option<FileSystem>,
-    /// Why nothing that lies on it is shown, though something may.
+    /// Why nothing that lies on it is shown, though something may; or, if it has a
+    /// device, what it does without.
     pub note: Option<String>,
     /// It is a LUKS volume that none of the secrets opens.
     pub locked: bool,

@@ -1,12 +1,27 @@
 //! LVM2: logical volumes, from the metadata on the physical ones.
+//!
+//! ```text
+//! text.rs group.rs   what the metadata says
+//! stack.rs           a device of each part, by device mapper; linear and striped
+//!   raid.rs mirror.rs thin.rs snapshot.rs cache.rs   the other kinds
+//! ```
 
+mod cache;
+mod group;
+mod mirror;
+mod raid;
+mod snapshot;
+mod stack;
 mod text;
+mod thin;
 
-use super::mapper::Target;
-use super::{Made, Volume, VolumeKind, VolumeOptions, Volumes};
+use super::mapper::{Mapper, Target};
+use super::{Made, Volume, VolumeKind, VolumeOptions, Volumes, MOST as MOST_VOLUMES};
 use crate::error::Result as TaneResult;
 use crate::kernel::Kernel;
 use crate::sys::SysResult;
+use group::{has, Group};
+use stack::{Part, Stack};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use text::{parse, Value};
@@ -22,19 +37,6 @@ pub(super) struct Physical {
     id: String,
     /// The group's text, if this volume has a copy.
     text: Option<Value>,
-}
-
-/// A logical volume, as a device can be made of it.
-pub(super) struct Logical {
-    pub group: String,
-    pub name: String,
-    pub uuid: Option<String>,
-    /// Or why there can be none.
-    pub targets: Result<Vec<Target>, String>,
-    /// In bytes.
-    pub size: u64,
-    /// The devices it lies on.
-    pub on: Vec<PathBuf>,
 }
 
 fn le32(bytes: &[u8], at: usize) -> Option<u32> {
@@ -110,9 +112,8 @@ fn metadata(area: &[u8]) -> Option<Value> {
     parse(std::str::from_utf8(&text).ok()?)
 }
 
-/// The logical volumes of all groups that these physical ones make up.
-pub(super) fn logical(physical: &[Physical]) -> Vec<Logical> {
-    // The newest text of each group.
+/// The newest text of each group that these physical volumes make up, by name.
+fn groups(physical: &[Physical]) -> Vec<(&str, &Value)> {
     let mut groups: HashMap<&str, (&str, &Value)> = HashMap::new();
     for text in physical.iter().filter_map(|p| p.text.as_ref()) {
         for (name, group) in text.sections() {
@@ -125,100 +126,11 @@ pub(super) fn logical(physical: &[Physical]) -> Vec<Logical> {
     }
     let mut groups: Vec<_> = groups.into_values().collect();
     groups.sort_by_key(|(name, _)| *name);
-    let mut found = Vec::new();
-    for (name, group) in groups {
-        let volumes = group.get("logical_volumes");
-        for (volume, section) in volumes.map(Value::sections).unwrap_or_default() {
-            let visible = |v: &Value| *v == Value::Text("VISIBLE".into());
-            if section.list("status").iter().any(visible) {
-                found.push(one(name, group, volume, section, physical));
-            }
-        }
-    }
-    found
+    groups
 }
 
-fn one(group_name: &str, group: &Value, name: &str, volume: &Value, all: &[Physical]) -> Logical {
-    let mut on = Vec::new();
-    let mut end = 0;
-    let targets = targets(group, volume, all, &mut on, &mut end);
-    Logical {
-        group: group_name.to_owned(),
-        name: name.to_owned(),
-        uuid: volume.text("id").map(str::to_owned),
-        targets,
-        size: end * 512,
-        on,
-    }
-}
-
-fn targets(
-    group: &Value,
-    volume: &Value,
-    all: &[Physical],
-    on: &mut Vec<PathBuf>,
-    end: &mut u64,
-) -> Result<Vec<Target>, String> {
-    let damaged = || String::from("its metadata is damaged");
-    let extent = group.number("extent_size").ok_or_else(damaged)?;
-    let mut targets = Vec::new();
-    let mut segments: Vec<_> = volume.sections().into_iter().map(|(_, s)| s).collect();
-    segments.retain(|s| s.number("extent_count").is_some());
-    segments.sort_by_key(|s| s.number("start_extent"));
-    let mut problem = None;
-    for segment in segments {
-        let sectors = |path: &str| segment.number(path).and_then(|n| n.checked_mul(extent));
-        let start = sectors("start_extent").ok_or_else(damaged)?;
-        let len = sectors("extent_count").ok_or_else(damaged)?;
-        *end = start.checked_add(len).ok_or_else(damaged)?;
-        let kind = segment.text("type").ok_or_else(damaged)?;
-        if kind != "striped" {
-            problem = Some(format!("volumes of the type {kind} are not supported"));
-            continue;
-        }
-        let mut places = Vec::new();
-        for pair in segment.list("stripes").chunks_exact(2) {
-            let (Value::Text(physical), Value::Number(at)) = (&pair[0], &pair[1]) else {
-                return Err(damaged());
-            };
-            let section = group.get("physical_volumes").and_then(|p| p.get(physical));
-            let section = section.ok_or_else(damaged)?;
-            let id = section.text("id").ok_or_else(damaged)?.replace('-', "");
-            let Some(device) = all.iter().find(|p| p.id == id) else {
-                let name = section.text("device").unwrap_or(physical);
-                problem = Some(format!("its physical volume {name} is missing (--with)"));
-                continue;
-            };
-            let first = section.number("pe_start").ok_or_else(damaged)?;
-            let at = u64::try_from(*at).ok().and_then(|n| n.checked_mul(extent));
-            let at = at.and_then(|n| n.checked_add(first)).ok_or_else(damaged)?;
-            places.push(format!("{} {at}", device.device.display()));
-            if !on.contains(&device.device) {
-                on.push(device.device.clone());
-            }
-        }
-        let (kind, parameters) = match &places[..] {
-            [] => continue,
-            [only] => ("linear", only.clone()),
-            several => {
-                let stripe = segment.number("stripe_size").ok_or_else(damaged)?;
-                let count = several.len();
-                ("striped", format!("{count} {stripe} {}", several.join(" ")))
-            }
-        };
-        targets.push(Target {
-            start,
-            len,
-            kind,
-            parameters,
-        });
-    }
-    match problem {
-        Some(problem) => Err(problem),
-        None if targets.is_empty() => Err(damaged()),
-        None => Ok(targets),
-    }
-}
+/// What others are made of, and no place for data itself.
+const POOLS: [&str; 3] = ["thin-pool", "cache-pool", "vdo-pool"];
 
 impl Volumes {
     pub(super) fn add_logical(
@@ -230,38 +142,120 @@ impl Volumes {
             return Ok(());
         }
         let mapper = self.mapper()?;
-        for volume in logical(physical) {
-            let on: Vec<_> = volume.on.iter().filter_map(|d| self.index_of(d)).collect();
-            let full = format!("{}/{}", volume.group, volume.name);
-            let name = self.new_name();
-            let made = volume.targets.and_then(|targets| {
-                let made = mapper.create(&name, &targets, options.read_only);
-                made.map_err(|errno| errno.on("make", Path::new(&full)).to_string())
-            });
-            let kind = VolumeKind::Logical {
-                group: volume.group,
-                name: volume.name,
-            };
-            match made {
-                Ok(node) => {
-                    self.made.push(Made::Mapped(name));
-                    self.push(kind, node, on, volume.size, Some(full), volume.uuid)?;
-                }
-                Err(why) => self.list.push(Volume {
-                    kind,
-                    device: None,
-                    on,
-                    start: None,
-                    size: volume.size,
-                    name: Some(full),
-                    uuid: volume.uuid,
-                    part_type: None,
-                    found: None,
-                    note: Some(why),
-                    locked: false,
-                }),
+        for (name, text) in groups(physical) {
+            if let Some(group) = Group::new(name, text, physical) {
+                self.add_group(&group, &mapper, options)?;
             }
         }
         Ok(())
     }
+
+    fn add_group(
+        &mut self,
+        group: &Group,
+        mapper: &Mapper,
+        options: &VolumeOptions,
+    ) -> TaneResult<()> {
+        let kernel = self.kernel.clone();
+        let new_name = || super::new_name(&kernel);
+        let mut stack = Stack::new(group, &kernel, mapper, self.writes, &new_name);
+        let mut found = Vec::new();
+        for (name, volume) in group.volumes() {
+            if !has(volume, "VISIBLE") || found.len() + self.list.len() >= MOST_VOLUMES {
+                continue;
+            }
+            let mut segments = group.segments(volume).unwrap_or_default();
+            let (mut name, mut volume) = (name, volume);
+            if let Some(snapshot) = segments.first().filter(|s| s.kind == "snapshot") {
+                // The user knows it by its store, which is hidden.
+                let Some(store) = snapshot.text.text("cow_store") else {
+                    continue;
+                };
+                let Some(section) = group.volume(store) else {
+                    continue;
+                };
+                (name, volume) = (store, section);
+                segments = group.segments(volume).unwrap_or_default();
+            }
+            let is_pool = segments.first().is_some_and(|s| POOLS.contains(&s.kind));
+            let pool = segments.first().and_then(|s| s.text.text("thin_pool"));
+            let made = match is_pool {
+                true => stack.part(name),
+                false => stack.visible(name),
+            };
+            let read_only = options.read_only || self.is_kept(volume);
+            let made = match made {
+                Ok(part) if read_only && !is_pool => seal(&mut stack, part),
+                made => made,
+            };
+            let size = segments.last().map_or(0, |s| s.start.saturating_add(s.len));
+            found.push((name, volume, is_pool, pool, size.saturating_mul(512), made));
+        }
+        let names = std::mem::take(&mut stack.names);
+        self.made.extend(names.into_iter().map(Made::Mapped));
+        // What lies on another comes after it.
+        found.sort_by_key(|(.., is_pool, _, _, _)| !is_pool);
+        let first = self.list.len();
+        for (name, volume, is_pool, pool, size, made) in found {
+            let full = format!("{}/{name}", group.name);
+            let is_its_pool = |v: &Volume| matches!(&v.kind, VolumeKind::Logical { name, .. } if Some(name.as_str()) == pool);
+            let its_pool = self.list[first..].iter().position(is_its_pool);
+            let mut volume = Volume {
+                kind: VolumeKind::Logical {
+                    group: group.name.to_owned(),
+                    name: name.to_owned(),
+                },
+                device: None,
+                on: its_pool.map(|at| first + at).into_iter().collect(),
+                start: None,
+                size,
+                name: Some(full),
+                uuid: volume.text("id").map(str::to_owned),
+                part_type: None,
+                found: None,
+                note: None,
+                locked: false,
+            };
+            match made {
+                Ok(part) => self.fill(&mut volume, part, is_pool),
+                Err(why) => volume.note = Some(why),
+            }
+            self.list.push(volume);
+        }
+        Ok(())
+    }
+
+    fn fill(&self, volume: &mut Volume, part: Part, is_pool: bool) {
+        if volume.on.is_empty() {
+            let on = part.under.on.iter();
+            volume.on = on.filter_map(|d| self.index_of(d)).collect();
+        }
+        volume.size = part.sectors.saturating_mul(512);
+        volume.note = part.under.note;
+        if is_pool {
+            return;
+        }
+        match self.probe(&part.device, false) {
+            Ok(found) => volume.found = found,
+            // Others may be sound.
+            Err(error) => volume.note = Some(error.to_string()),
+        }
+        volume.device = Some(part.device);
+    }
+
+    /// Whether LVM itself would let nothing be written to it.
+    fn is_kept(&self, volume: &Value) -> bool {
+        self.writes == super::Writes::Last && !has(volume, "WRITE")
+    }
+}
+
+/// What is read only, though what it lies on is not.
+fn seal(stack: &mut Stack, part: Part) -> group::Made<Part> {
+    let target = Target {
+        start: 0,
+        len: part.sectors,
+        kind: "linear",
+        parameters: format!("{} 0", part.device.display()),
+    };
+    stack.device(vec![target], part.under, true)
 }

@@ -22,6 +22,14 @@ impl Value {
         })
     }
 
+    /// The value of that name, whatever signs are in it.
+    pub fn child(&self, name: &str) -> Option<&Value> {
+        match self {
+            Value::Section(map) => map.get(name),
+            _ => None,
+        }
+    }
+
     pub fn number(&self, path: &str) -> Option<u64> {
         match self.get(path)? {
             Value::Number(n) => u64::try_from(*n).ok(),

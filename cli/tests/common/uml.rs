@@ -1,0 +1,94 @@
+//! Another Linux, Debian's user-mode-linux, with the host's files and programs: it
+//! makes and checks what takes a kernel that has a device mapper. No root is needed.
+
+use super::{exit, text, Scratch};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const PACKAGE: &str = "user-mode-linux";
+/// A start takes seconds; on a busy machine a test's work takes a minute.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// What comes before each script: LVM is told not to wait for udev, which is not there.
+const FIRST: &str = r#"#!/bin/sh
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin LVM_SYSTEM_DIR=/tmp/lvm LVM_SUPPRESS_FD_WARNINGS=1
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t tmpfs tmp /run
+mount -t tmpfs tmp /tmp
+mkdir -p /run/lvm /tmp/lvm /tmp/m/lib /tmp/mnt /tmp/host
+mount -t hostfs -o "$host" none /tmp/host
+exec >/tmp/host/uml.log 2>&1
+ln -s /usr/lib/uml/modules /tmp/m/lib/modules
+for m in dm-mod dm-thin-pool dm-raid dm-mirror dm-snapshot dm-cache dm-cache-smq \
+	dm-writecache dm-zero dm-integrity raid0 raid1 raid10 raid456; do
+	modprobe -d /tmp/m $m
+done
+cat >/tmp/lvm/lvm.conf <<END
+backup { backup = 0 archive = 0 }
+devices { use_devicesfile = 0 scan = [ "/dev" ] }
+activation { udev_sync = 0 udev_rules = 0 monitoring = 0 thin_pool_autoextend_threshold = 100 }
+END
+cd /tmp/host
+sh -ex ./uml.script && sync && echo done >/tmp/host/uml.end
+sync
+poweroff -f
+"#;
+
+pub struct Uml(());
+
+impl Uml {
+    /// None, and the test is skipped, where it is not installed.
+    #[track_caller]
+    pub fn find() -> Option<Uml> {
+        tane_test_support::tool(PACKAGE, "linux.uml")?;
+        tane_test_support::tool("lvm2", "lvm")?;
+        tane_test_support::tool("thin-provisioning-tools", "thin_check")?;
+        Some(Uml(()))
+    }
+
+    /// Run lines of sh as its root. The images are /dev/ubda, /dev/ubdb and so on,
+    /// the scratch directory is the current one. The first line that fails ends it,
+    /// and the test. Returns what they printed.
+    pub fn run(&self, s: &Scratch, disks: &[PathBuf], script: &str) -> String {
+        let first = s.write("uml.first", FIRST.as_bytes());
+        succeed_chmod(&first);
+        s.write("uml.script", script.as_bytes());
+        let _ = std::fs::remove_file(s.join("uml.end"));
+        let name = s.path().file_name().expect("a name").to_string_lossy();
+        let mut linux = Command::new("linux.uml");
+        linux.args(["mem=256M", "rootfstype=hostfs"]);
+        linux.args(["rootflags=/", "ro", "con=null", "con0=null,fd:1"]);
+        linux.arg(format!("umid={name}"));
+        linux.arg(format!("init={}", first.display()));
+        linux.arg(format!("host={}", s.path().display()));
+        for (i, disk) in disks.iter().enumerate() {
+            linux.arg(format!("ubd{i}={}", disk.display()));
+        }
+        let console = std::fs::File::create(s.join("uml.console")).expect("a file");
+        linux
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .stdout(console);
+        // Its processes are many, and end together.
+        let mut linux = linux.process_group(0).spawn().expect("runs");
+        let end = Instant::now() + PATIENCE;
+        while linux.try_wait().expect("its status").is_none() {
+            if Instant::now() > end {
+                // SAFETY: the group of a child that was not waited for yet.
+                unsafe { libc::killpg(linux.id() as i32, libc::SIGKILL) };
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let log = std::fs::read(s.join("uml.log")).unwrap_or_default();
+        let (said, log) = (text(&s.read("uml.console")), text(&log));
+        assert!(s.join("uml.end").exists(), "{said}\n{log}");
+        log
+    }
+}
+
+fn succeed_chmod(path: &Path) {
+    exit(Command::new("chmod").arg("+x").arg(path), 0);
+}
