@@ -42,6 +42,10 @@ pub struct BlockOptions {
     pub threads: usize,
     /// Answer inside the notification what takes no waiting.
     pub inline: bool,
+    /// Answer everything inside the notification, in the order in which it was
+    /// asked, however long the storage takes: the driver sees the same in every
+    /// run, and all else in its CPU waits.
+    pub in_order: bool,
 }
 
 impl Default for BlockOptions {
@@ -53,6 +57,7 @@ impl Default for BlockOptions {
             queues: 1,
             threads: 4,
             inline: true,
+            in_order: false,
         }
     }
 }
@@ -303,13 +308,14 @@ impl Inner {
             self.counters.request(request.kind);
             let size = request.bytes();
             let now = match requests > 0 && size <= bytes {
+                _ if self.options.in_order => Some(request.now(&self.disk(), through)),
                 true => request.try_now(&self.disk(), through),
                 false => None,
             };
             match now {
                 Some(result) => {
-                    requests -= 1;
-                    bytes -= size;
+                    requests = requests.saturating_sub(1);
+                    bytes = bytes.saturating_sub(size);
                     count(&self.counters.at_once);
                     self.finish(&mut active.queue, &request, result);
                     free.push(request);

@@ -28,11 +28,12 @@ fn bytes(backend: &dyn Backend, offset: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// All ways to drive a queue, with and without inline answers.
+/// All ways to drive a queue, with and without inline answers, some or all.
 fn every_style(test: impl Fn(BlockOptions, Style)) {
-    for bits in 0..8 {
+    for bits in 0..16 {
         let options = BlockOptions {
             inline: bits & 1 != 0,
+            in_order: bits & 8 != 0,
             ..BlockOptions::default()
         };
         let style = Style {
@@ -507,6 +508,40 @@ fn many_requests_at_a_time_are_answered_once_each() {
             assert!(guest.ring(0).take().is_none());
         }
     });
+}
+
+#[test]
+fn a_disk_that_keeps_order_has_answered_when_the_notification_returns() {
+    let options = BlockOptions {
+        in_order: true,
+        ..BlockOptions::default()
+    };
+    // Functions may wait, so that none of it would be done at once otherwise.
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let seen = order.clone();
+    let disk = Callback::new(Callbacks {
+        size: 8 << 20,
+        read: Box::new(|_, _| Ok(())),
+        write: Some(Box::new(move |_, at| {
+            seen.lock().unwrap().push(at / 512);
+            Ok(())
+        })),
+        flush: None,
+        discard: None,
+    });
+    let guest = Guest::with(Arc::new(disk), options, Style::default());
+    let sectors = [40, 8, 24, 0, 16];
+    let asked = sectors.map(|sector| guest.put(0, OUT, sector, &[7; 512], 0));
+    let flush = guest.put(0, FLUSH, 0, &[], 0);
+    guest.kick(0);
+    for request in asked.iter().chain([&flush]) {
+        assert_eq!(
+            guest.ring(0).take().map(|(head, _)| head),
+            Some(request.head)
+        );
+        assert_eq!(guest.answer(request).0, OK);
+    }
+    assert_eq!(*order.lock().unwrap(), sectors);
 }
 
 #[test]

@@ -82,12 +82,17 @@ impl Inner {
             cpu.leave_disturbed();
             if let Ok(caller) = thread::caller(self, Wait::Inside) {
                 self.do_errands(cpu, caller.tid);
+                self.settle(caller);
             }
             return exit.ret;
         }
         cpu.unbias(slot);
         match thread::caller(self, Wait::Inside) {
-            Ok(caller) => self.finish(caller, cpu, exit.reason),
+            Ok(caller) => {
+                let ret = self.finish(caller, cpu, exit.reason);
+                self.settle(caller);
+                ret
+            }
             // It keeps a CPU, so it has made calls.
             Err(_) => unreachable!("a thread without a slot was inside"),
         }
@@ -96,8 +101,40 @@ impl Inner {
     #[inline(never)]
     fn call_unkept(self: &Arc<Self>, nr: i64, args: &[u64; 6]) -> i64 {
         match thread::caller(self, Wait::Inside) {
-            Ok(caller) => self.call_as(caller, nr, args),
+            Ok(caller) => {
+                let ret = self.call_as(caller, nr, args);
+                self.settle(caller);
+                ret
+            }
             Err(errno) => -i64::from(errno),
+        }
+    }
+
+    /// While time stands still, all that a call has set going is done before it
+    /// returns: beside the program it would go on for as long as the host pleases
+    /// until the next call comes between.
+    fn settle(&self, caller: Caller) {
+        if !self.clock.is_still() || cpu::is_inside() {
+            return;
+        }
+        let cpu = self.cpu(0);
+        while !self.is_dead() {
+            if !cpu.try_lock() {
+                // The service thread is at it.
+                std::thread::yield_now();
+                continue;
+            }
+            if cpu.shared().pending.load(Ordering::SeqCst) == 0 {
+                return cpu.unlock();
+            }
+            cpu.occupy(caller.tid);
+            loop {
+                let reason = (self.gate.enter)(cpu.ptr()).reason;
+                if reason != EXIT_RUNNABLE {
+                    self.leave(cpu, reason);
+                    break;
+                }
+            }
         }
     }
 

@@ -75,6 +75,8 @@ impl Builder {
     ///
     /// Time passes only while a call has nothing left to wait for but a timer, and
     /// then as far as that timer at once: a sleep of a minute takes a millisecond.
+    /// What a call sets going behind it has ended when it returns; of disks that
+    /// takes [`DiskOptions::in_order`](crate::DiskOptions::in_order).
     /// Takes a kernel with one CPU; calls of several threads at a time come in an
     /// order that nothing fixes.
     pub fn deterministic(mut self, time: u64, seed: u64) -> Self {

@@ -20,6 +20,7 @@ pub struct DiskOptions {
     pub(crate) snapshot: bool,
     sector_size: Option<u32>,
     serial: String,
+    in_order: bool,
     pub(crate) image: ImageOptions,
 }
 
@@ -85,6 +86,14 @@ impl DiskOptions {
     /// in them, and an image does not say what they were.
     pub fn sector_size(&mut self, bytes: u32) -> &mut Self {
         self.sector_size = Some(bytes);
+        self
+    }
+
+    /// Do what the kernel asks of the disk at once and in that order: with
+    /// [`Builder::deterministic`](crate::Builder::deterministic), it then sees the
+    /// same in every run. While the host's storage is at work, all else waits.
+    pub fn in_order(&mut self, yes: bool) -> &mut Self {
+        self.in_order = yes;
         self
     }
 
@@ -169,6 +178,7 @@ impl Kernel {
             serial: options.serial.clone(),
             read_only: options.read_only && !options.snapshot,
             sector_size: options.sector_size,
+            in_order: options.in_order,
             ..Default::default()
         };
         let attached = Attached::new(machine, Block::new(backend, block)).map_err(|error| {
