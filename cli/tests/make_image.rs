@@ -3,109 +3,15 @@
 
 mod common;
 
+use common::make::*;
 use common::*;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-
-const EPOCH: &str = "1700000000";
-
-/// A tree with something of most kinds, its entries made in this order or the
-/// other way round.
-fn tree(scratch: &Scratch, name: &str, backwards: bool) -> PathBuf {
-    let mut entries: Vec<u32> = (0..300).collect();
-    if backwards {
-        entries.reverse();
-    }
-    for n in entries {
-        let data = vec![n as u8; 37 * n as usize];
-        scratch.write(&format!("{name}/dir{}/file{n}", n % 7), &data);
-    }
-    let mut large = vec![0; 3 << 20];
-    large[1 << 20..][..100_000].fill(7);
-    scratch.write(&format!("{name}/large"), &large);
-    let dir = scratch.join(name);
-    std::os::unix::fs::symlink("dir1/file1", dir.join("symlink")).expect("a symlink");
-    std::fs::hard_link(dir.join("dir1/file1"), dir.join("dir2/hard")).expect("a link");
-    let ours = |mode| std::fs::Permissions::from_mode(mode);
-    std::fs::set_permissions(dir.join("dir3"), ours(0o1777)).expect("chmod");
-    std::fs::set_permissions(dir.join("dir1/file8"), ours(0o4755)).expect("chmod");
-    // The same times as in another such tree, all before EPOCH.
-    succeed(Command::new("find").arg(&dir).args([
-        "-exec",
-        "touch",
-        "-h",
-        "-d",
-        "@1600000000",
-        "{}",
-        "+",
-    ]));
-    dir
-}
-
-/// The command as somebody without any rights.
-fn as_nobody(scratch: &Scratch) -> Command {
-    let tane = scratch.tane();
-    if !tane_test_support::is_root() {
-        return tane;
-    }
-    let open = std::fs::Permissions::from_mode(0o777);
-    std::fs::set_permissions(scratch.path(), open).expect("chmod");
-    let mut command = Command::new("setpriv");
-    command
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-        .arg(tane.get_program())
-        .current_dir(scratch.path());
-    command
-}
 
 /// What debugfs says to a request.
 fn debugfs(image: &Path, request: &str) -> String {
     let output = succeed(sbin("debugfs").args(["-R", request]).arg(image));
     text(&output.stdout)
-}
-
-fn python(scratch: &Scratch, script: &str) {
-    let mut python = Command::new("python3");
-    succeed(python.arg("-c").arg(script).current_dir(scratch.path()));
-}
-
-fn assert_equal(a: &Path, b: &Path) {
-    let same = Command::new("cmp").arg(a).arg(b).output().expect("cmp");
-    assert!(same.status.success(), "{}", text(&same.stdout));
-}
-
-/// Two images of equal trees, made as differently as can be.
-fn make_twice(fs: &str) -> Option<(Scratch, PathBuf, PathBuf)> {
-    if !has_kernel() {
-        return None;
-    }
-    let scratch = Scratch::new();
-    tree(&scratch, "one", false);
-    tree(&scratch, "two", true);
-    std::fs::create_dir(scratch.join("tmp")).expect("mkdir");
-    let args = ["make-image", "--fs", fs, "--owner=root"];
-    succeed(
-        scratch
-            .tane()
-            .args(args)
-            .args(["one", "a.img"])
-            .env("SOURCE_DATE_EPOCH", EPOCH)
-            .env("TZ", "Asia/Tokyo"),
-    );
-    // Another second on everybody's clock.
-    std::thread::sleep(std::time::Duration::from_millis(1100));
-    succeed(
-        as_nobody(&scratch)
-            .args(args)
-            .args(["two", "b.img"])
-            .env("SOURCE_DATE_EPOCH", EPOCH)
-            .env("TMPDIR", scratch.join("tmp"))
-            .env("MKE2FS_CONFIG", "/nonexistent")
-            .env("TZ", "America/Lima"),
-    );
-    let (a, b) = (scratch.join("a.img"), scratch.join("b.img"));
-    Some((scratch, a, b))
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub use batch::{Head, Op, Sender, Stopped, DATA};
 pub use owner::Owner;
 pub use plan::{plan, source, Destination, Place};
 pub use progress::{Mode as ProgressMode, Progress};
-pub use report::Report;
+pub use report::{Loss, Report};
 pub use scan::totals;
 
 use crate::interrupt;

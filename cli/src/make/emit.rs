@@ -321,6 +321,18 @@ impl<'t, 'h> Emit<'t, 'h> {
     }
 }
 
+/// The attributes that the root directory is to have.
+pub fn xattrs_of_root(tree: &Tree, sys: Sys, source: &[u8]) -> Xattrs {
+    let node = tree.node(ROOT);
+    let have = match &node.content {
+        Content::Host(_) => Root::host(sys)
+            .open_dir(source)
+            .and_then(|dir| Xattrs::of(&dir)),
+        _ => Ok(Xattrs::default()),
+    };
+    merged(have.unwrap_or_default(), node.xattrs.clone())
+}
+
 fn errno(e: std::io::Error) -> Errno {
     Errno(e.raw_os_error().unwrap_or(libc::EIO))
 }

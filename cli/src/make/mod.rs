@@ -9,18 +9,36 @@
 //! mtree.rs     owners, modes and devices from an mtree(5) file
 //! labels.rs    SELinux labels from file_contexts(5)
 //! xattrs.rs    attributes from what getfattr(1) dumps
-//! emit.rs      the tree to operations of a copy
 //! plan.rs      sizes, and identities that follow from the content
-//! superblock.rs  what mounting leaves in an ext4 superblock, taken away again
+//! build.rs     all of it, in order
+//! table.rs     a partition table
+//! readonly.rs  squashfs and erofs
+//!   namespace.rs   their program takes itself for another user
+//! file.rs      the image while it is not finished
+//! settle.rs    what is left of chance, clocks and mounting, taken out again
+//!   superblock.rs btrfs.rs xfs.rs    of ext4 and those
+//! fill.rs      mounting the empty file system, and filling it
+//!   disk.rs      the disk it is on
+//!   emit.rs      the tree to operations of a copy
 //! ```
 
+pub mod btrfs;
+pub mod build;
+pub mod disk;
 pub mod emit;
+pub mod file;
+pub mod fill;
 pub mod host;
 pub mod labels;
 pub mod layer;
 pub mod mtree;
+pub mod namespace;
 pub mod oci;
 pub mod plan;
+pub mod readonly;
+pub mod settle;
 pub mod superblock;
+pub mod table;
 pub mod tree;
 pub mod xattrs;
+pub mod xfs;

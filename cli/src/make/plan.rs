@@ -80,6 +80,12 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// A further UUID, of what is called so.
+    pub fn named(&self, name: &str) -> [u8; 16] {
+        let sum = Sha256::digest(format!("{} {name}", self.hash_seed));
+        uuid_bits(word(&sum, 0)).to_be_bytes()
+    }
+
     /// `more`: whatever else the image is made with.
     pub fn of(tree: &Tree, times: Times, more: &str) -> Identity {
         let mut sum = Sha256::new();
@@ -102,19 +108,25 @@ impl Identity {
             add(format!("{} {owner:?} {} {size} {mtime:?}", stat.mode, stat.rdev).as_bytes());
         }
         let sum = sum.finalize();
-        let word = |at: usize| u128::from_be_bytes(sum[at..at + 16].try_into().unwrap_or([0; 16]));
         Identity {
-            uuid: uuid(word(0)),
-            hash_seed: uuid(word(16)),
-            seed: word(8) as u64,
+            uuid: uuid(word(&sum, 0)),
+            hash_seed: uuid(word(&sum, 16)),
+            seed: word(&sum, 8) as u64,
         }
     }
 }
 
-fn uuid(bits: u128) -> String {
+fn word(sum: &[u8], at: usize) -> u128 {
+    u128::from_be_bytes(sum[at..at + 16].try_into().unwrap_or([0; 16]))
+}
+
+fn uuid_bits(bits: u128) -> u128 {
     let bits = bits & !(0xf << 76) | 8 << 76;
-    let bits = bits & !(3 << 62) | 2 << 62;
-    let hex = format!("{bits:032x}");
+    bits & !(3 << 62) | 2 << 62
+}
+
+fn uuid(bits: u128) -> String {
+    let hex = format!("{:032x}", uuid_bits(bits));
     let parts = [
         &hex[..8],
         &hex[8..12],

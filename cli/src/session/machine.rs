@@ -5,7 +5,8 @@ use crate::args::{Global, Verity};
 use crate::failure::{Failure, Result};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use tane::images::Backend;
 use tane::{Disk, ImagePath, Volume, VolumeOptions, Volumes};
 
 /// A kernel and its disks.
@@ -48,15 +49,28 @@ impl Machine {
     }
 
     /// A kernel that does the same each time: see [`tane::Builder::deterministic`].
+    /// It has one CPU, whatever the command line says.
     pub fn deterministic(time: u64, seed: u64, global: &Global) -> Result<Machine> {
         let builder = builder(&kernel_image(global)?, global);
-        Machine::boot(builder.deterministic(time, seed), global)
+        Machine::boot(builder.cpus(1).deterministic(time, seed), global)
     }
 
-    /// Adds an image that is to be written.
-    pub fn add_new(&mut self, image: &Path, global: &Global) -> Result<&Disk> {
-        let options = Machine::options(Access::Write, global);
-        self.open_disk(image, &options)?;
+    /// Adds a disk that is to be written, and that does what it is asked in order.
+    pub fn add_new(
+        &mut self,
+        disk: Arc<dyn Backend>,
+        name: &Path,
+        global: &Global,
+    ) -> Result<&Disk> {
+        let mut options = tane::DiskOptions::new();
+        options.in_order(true);
+        if let Some(bytes) = global.sector_size {
+            options.sector_size(bytes);
+        }
+        let added = self.kernel.add_disk(disk, &options);
+        let added = added.map_err(|e| refused(name, Access::Write, &e))?;
+        self.disks.push(added);
+        self.names.push(name.display().to_string());
         Ok(&self.disks[self.disks.len() - 1])
     }
 

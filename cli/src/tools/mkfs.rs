@@ -26,6 +26,8 @@ pub struct Fixed {
     pub inodes: u64,
     /// Bytes of the file system.
     pub size: u64,
+    /// Bytes of a sector.
+    pub sector: u32,
 }
 
 /// The kinds that can be made.
@@ -83,6 +85,10 @@ pub fn make(kind: &str, file: &Path, wish: &Wish) -> Result<()> {
             if let Some(uuid) = wish.uuid {
                 add(&["-m", &format!("uuid={uuid}")]);
             }
+            if let Some(fixed) = &wish.fixed {
+                // Else it is that of the disk which holds the file.
+                add(&["-s", &format!("size={}", fixed.sector)]);
+            }
             if let Some(label) = wish.label {
                 add(&["-L", label]);
             }
@@ -139,6 +145,8 @@ pub fn make(kind: &str, file: &Path, wish: &Wish) -> Result<()> {
         command
             .env("E2FSPROGS_FAKE_TIME", fixed.time.max(1).to_string())
             .env("SOURCE_DATE_EPOCH", fixed.time.to_string())
+            // xfsprogs since 6.17.
+            .env("DETERMINISTIC_SEED", "1")
             .env("MKE2FS_CONFIG", "/dev/null");
     }
     tool.run(command.args(args).args(wish.extra).arg(file), &[0])

@@ -1,21 +1,21 @@
 //! tane make-image: a file system from a directory or archives.
 
 use crate::args::{parse_size, Global};
-use crate::copy::{self, Owner, Progress, ProgressMode, Report, Settings, SparseMode};
-use crate::failure::{Failure, Result, INTERRUPTED, NO_IMAGE, SOME_FAILED};
+use crate::copy::{Owner, Progress, ProgressMode, Report};
+use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED};
 use crate::interrupt;
-use crate::make::emit::{Emit, Times};
+use crate::make::build::{build, is_read_only, Recipe};
+use crate::make::emit::Times;
+use crate::make::fill::Filling;
 use crate::make::labels::Labels;
 use crate::make::layer::Layers;
 use crate::make::plan::{Identity, Plan};
+use crate::make::table::Table;
 use crate::make::tree::Tree;
-use crate::make::{host, mtree, oci, superblock, xattrs};
+use crate::make::{host, mtree, oci, xattrs};
 use crate::output::Output;
-use crate::session::{Machine, Opened, Session, HOST};
+use crate::session::HOST;
 use crate::sys::{Sys, Time};
-use crate::tools::mkfs::{self, Fixed, Wish};
-use std::ffi::OsStr;
-use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -30,15 +30,19 @@ owners, modes, devices, attributes and capabilities that the source, --owner,
 --metadata, --xattrs and --selinux say; nobody needs to be root.
 
 The empty file system is made by its own mkfs (mke2fs, mkfs.xfs, mkfs.btrfs,
-mkfs.f2fs, mkfs.vfat), which has to be installed.
+mkfs.f2fs, mkfs.vfat), which has to be installed. squashfs and erofs are made by
+mksquashfs and mkfs.erofs alone: Linux does not write them. erofs also takes FUSE and
+room for an ext4 of the files beside IMAGE; squashfs before version 4.6 takes user
+namespaces if the root directory belongs to somebody else than you.
 
-The same input gives the same bytes, at any time and on any machine, with ext2, ext3,
-ext4 and vfat: the clock of the Linux that writes stands still at SOURCE_DATE_EPOCH
-(or --epoch, in seconds since 1970; if neither is given, at the newest modification
-in SOURCE), files with later times get that one, and UUIDs, hash seeds and
-inode generations follow from names, sizes and attributes. It takes the same version
-of tane, its kernel image and mkfs. xfs, btrfs and f2fs images hold the same files,
-but not bit for bit.
+--partition-table makes a disk with one partition that holds the file system; --size
+is then the disk's.
+
+The same input gives the same bytes, at any time and on any machine: the clock of the
+Linux that writes stands still at SOURCE_DATE_EPOCH (or --epoch, in seconds since
+1970; if neither is given, at the newest modification in SOURCE), files with later
+times get that one, and UUIDs, hash seeds and inode generations follow from names,
+sizes and attributes. It takes the same version of tane, its kernel image and mkfs.
 
 Without --size the image has room for the files and a bit more. Blocks of zeroes
 become holes. IMAGE appears under its name only when it is complete, as a raw image.
@@ -49,7 +53,9 @@ Examples:
   SOURCE_DATE_EPOCH=1700000000 tane make-image rootfs.tar.zst disk.img --size 2G
   tane make-image oci-layout disk.img --tag latest
   tane make-image base.tar disk.img --layer app.tar --selinux file_contexts
-  tane make-image --metadata tree.mtree rootfs disk.img")]
+  tane make-image --metadata tree.mtree rootfs disk.img
+  tane make-image --fs xfs --partition-table gpt rootfs disk.img
+  tane make-image --fs squashfs --compression zstd rootfs.tar root.squashfs")]
 pub struct Args {
     /// A directory, a tar archive or an OCI image layout
     #[arg(value_name = "SOURCE")]
@@ -72,6 +78,12 @@ pub struct Args {
     /// The file system's UUID, in place of one that follows from the content
     #[arg(long, value_name = "UUID")]
     pub uuid: Option<String>,
+    /// Put the file system into the one partition of a disk
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub partition_table: Option<Table>,
+    /// How squashfs and erofs compress, as their programs call it; or none
+    #[arg(long, value_name = "NAME")]
+    pub compression: Option<String>,
     /// Whose the files are: keep, root or UID:GID
     #[arg(long, default_value = "keep")]
     pub owner: Owner,
@@ -104,11 +116,7 @@ pub struct Args {
 pub fn run(args: Args, global: &Global) -> Result<u8> {
     interrupt::be_orderly();
     let kind = global.fs.as_deref().unwrap_or("ext4");
-    if !["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "vfat"].contains(&kind) {
-        return Err(Failure::usage(format!(
-            "make-image: {kind} is not supported: choose ext2, ext3, ext4, xfs, btrfs, f2fs or vfat"
-        )));
-    }
+    check(kind, &args)?;
     if args.image.exists() && !args.force {
         return Err(Failure::new(
             SOME_FAILED,
@@ -131,42 +139,43 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         },
         all: args.all_times,
     };
-    let size = args.size.unwrap_or(plan.size);
+    let around = args.partition_table.map_or((0, 0), Table::room);
+    let around = around.0 + around.1;
+    let size = match args.size {
+        Some(size) if size <= around => {
+            let text = format!("make-image: --size: {size} bytes leave no room for a partition");
+            return Err(Failure::usage(text));
+        }
+        Some(size) => size - around,
+        None => plan.size,
+    };
     let made_with = format!("{kind} {size} {:?} {:?}", times.latest, args.label);
     let identity = Identity::of(&tree, times, &made_with);
-    let uuid = args.uuid.clone().unwrap_or(identity.uuid);
+    let uuid = args.uuid.as_deref().unwrap_or(&identity.uuid);
     let time = times.latest.sec.max(0) as u64;
-
-    let new = Unfinished::create(&args.image, size)?;
-    let wish = Wish {
-        label: args.label.as_deref(),
-        uuid: Some(&uuid),
-        fixed: Some(Fixed {
-            time,
-            hash_seed: identity.hash_seed,
-            inodes: plan.inodes,
-            size,
-        }),
-        extra: &[],
-    };
-    mkfs::make(kind, &new.path, &wish)?;
     let progress = Progress::new(args.progress, || (plan.files, plan.bytes));
     let report = Report::new(progress, global.verbose, global.quiet);
     for (path, why) in complaints {
         report.error_text(&path, why);
     }
-    let machine = Machine::deterministic(time, identity.seed, global)?;
-    fill(
-        &new.path, machine, kind, &tree, times, &args, &report, global,
-    )?;
-    if kind.starts_with("ext") {
-        let file = File::options().read(true).write(true).open(&new.path);
-        let done = file.and_then(|file| {
-            superblock::forget_mounts(&file, 0, time)?;
-            file.sync_data()
-        });
-        done.map_err(|e| new.fail(&e))?;
-    }
+    let recipe = Recipe {
+        image: &args.image,
+        filling: Filling {
+            kind,
+            tree: &tree,
+            times,
+            source: args.source.as_os_str().as_bytes(),
+        },
+        size,
+        inodes: plan.inodes,
+        time,
+        label: args.label.as_deref(),
+        uuid,
+        identity: &identity,
+        table: args.partition_table,
+        compression: args.compression.as_deref(),
+    };
+    let (new, size) = build(&recipe, &report, global)?;
     let interrupted = interrupt::requested();
     let bad = interrupted || report.has_errors() || args.strict && report.has_losses();
     if !bad {
@@ -192,6 +201,37 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         }
         () => 0,
     })
+}
+
+const KINDS: [&str; 9] = [
+    "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "vfat", "squashfs", "erofs",
+];
+
+/// An error unless that kind can be made, and made so.
+fn check(kind: &str, args: &Args) -> Result<()> {
+    let usage = |text: String| Err(Failure::usage(format!("make-image: {text}")));
+    if !KINDS.contains(&kind) {
+        let (last, others) = (KINDS[KINDS.len() - 1], KINDS[..KINDS.len() - 1].join(", "));
+        return usage(format!(
+            "{kind} is not supported: choose {others} or {last}"
+        ));
+    }
+    let read_only = is_read_only(kind);
+    match () {
+        () if args.size.is_some() && read_only => {
+            usage(format!("{kind} is as large as its files: leave --size out"))
+        }
+        () if args.label.is_some() && read_only => {
+            usage(format!("{kind} gets no name: leave --label out"))
+        }
+        () if args.uuid.is_some() && kind == "squashfs" => {
+            usage("squashfs has no UUID: leave --uuid out".into())
+        }
+        () if args.compression.is_some() && !read_only => usage(format!(
+            "--compression is for squashfs and erofs, not {kind}"
+        )),
+        () => Ok(()),
+    }
 }
 
 fn epoch(args: &Args) -> Result<Option<u64>> {
@@ -256,103 +296,4 @@ fn gather(args: &Args, complaints: &mut Vec<(Vec<u8>, String)>) -> Result<Tree> 
         labels.apply(&mut tree);
     }
     Ok(tree)
-}
-
-/// What keeps ext4 from doing the same thing differently: blocks are chosen when
-/// they are written to and not when memory runs short, and what goes through the
-/// journal would stay there to be seen.
-fn mount_options(kind: &str) -> &'static str {
-    match kind {
-        "ext3" | "ext4" => "noload,nodelalloc,dioread_lock,noinit_itable",
-        "ext2" => "nodelalloc,noinit_itable",
-        _ => "",
-    }
-}
-
-#[allow(clippy::too_many_arguments)]
-fn fill(
-    image: &Path,
-    mut machine: Machine,
-    kind: &str,
-    tree: &Tree,
-    times: Times,
-    args: &Args,
-    report: &Report,
-    global: &Global,
-) -> Result<()> {
-    let device = machine.add_new(image, global)?.device().to_owned();
-    let mut options = tane::MountOptions::new();
-    options.fstype(if kind.starts_with("ext") {
-        "ext4"
-    } else {
-        kind
-    });
-    options.options(mount_options(kind));
-    options.options(global.options.as_deref().unwrap_or_default());
-    let opened = Opened::new(machine, &device, &options);
-    let opened = opened.map_err(|e| {
-        Failure::new(
-            NO_IMAGE,
-            format!("the new file system cannot be mounted: {e}"),
-        )
-    })?;
-    let session = Session::Image(opened.into());
-    let root = session.root()?;
-    let shown = Vec::new();
-    let failed = |e| Failure::file(b"/", e);
-    let dir = root.open_dir(b"/").map_err(failed)?;
-    let settings = Settings {
-        owner: Owner::Keep,
-        // Where there are holes is decided by the content.
-        sparse: SparseMode::Always,
-        no_clobber: false,
-        duplicates: false,
-        empty: true,
-    };
-    let to = copy::Destination {
-        dir,
-        shown,
-        avoid: None,
-    };
-    let source = args.source.as_os_str().as_bytes();
-    copy::receive(
-        |out| Emit::new(tree, out, report, times, Sys(&HOST), source).all(),
-        to,
-        settings,
-        report,
-    );
-    drop(root);
-    session.close()
-}
-
-/// An image that goes away if it is not finished.
-struct Unfinished {
-    path: PathBuf,
-}
-
-impl Unfinished {
-    fn create(image: &Path, size: u64) -> Result<Unfinished> {
-        let mut name = image.file_name().unwrap_or(OsStr::new("image")).to_owned();
-        name.push(format!(".tane-{}.part", std::process::id()));
-        let new = Unfinished {
-            path: image.with_file_name(name),
-        };
-        let file = File::options().write(true).create_new(true).open(&new.path);
-        let done = file.and_then(|file| file.set_len(size));
-        done.map_err(|e| new.fail(&e)).map(|()| new)
-    }
-
-    fn fail(&self, e: &std::io::Error) -> Failure {
-        Failure::new(SOME_FAILED, format!("{}: {e}", self.path.display()))
-    }
-
-    fn finish(self, image: &Path) -> Result<()> {
-        std::fs::rename(&self.path, image).map_err(|e| self.fail(&e))
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
-    }
 }

@@ -3,6 +3,7 @@
 #![allow(dead_code)] // every test program uses a part of it
 
 pub mod fuse;
+pub mod make;
 pub mod uml;
 
 use std::path::{Path, PathBuf};

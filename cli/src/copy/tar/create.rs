@@ -25,6 +25,8 @@ pub struct Archive<'a> {
     map: Option<Vec<(u64, u64)>>,
     /// Bytes of the file at hand that are still owed.
     owed: Option<u64>,
+    /// It comes without a map, whole: where its next byte goes.
+    place: Option<u64>,
 }
 
 impl<'a> Archive<'a> {
@@ -38,6 +40,7 @@ impl<'a> Archive<'a> {
             links: HashMap::new(),
             map: None,
             owed: None,
+            place: None,
         }
     }
 
@@ -111,8 +114,14 @@ impl<'a> Archive<'a> {
                 self.map = Some(pairs.map(|p| (number(&p[..8]), number(&p[8..]))).collect());
             }
             Op::Begin(head) => self.begin(batch, head)?,
-            Op::Piece(_, data) => {
+            Op::Piece(at, data) => {
                 let data = batch.bytes(*data);
+                if let Some(place) = self.place {
+                    self.place = Some(at + data.len() as u64);
+                    let hole = at.saturating_sub(place).min(self.owed.unwrap_or(0));
+                    self.zeros(hole)?;
+                    self.owed = self.owed.map(|owed| owed - hole);
+                }
                 // A file that grows meanwhile is what it was.
                 let n = self.owed.unwrap_or(0).min(data.len() as u64) as usize;
                 self.bytes(&data[..n])?;
@@ -122,6 +131,7 @@ impl<'a> Archive<'a> {
             }
             Op::End | Op::Abort => {
                 // One that shrinks, or cannot be read on, ends in zeros.
+                self.place = None;
                 let owed = self.owed.take().unwrap_or(0);
                 self.zeros(owed)?;
                 self.pad()?;
@@ -190,7 +200,7 @@ impl<'a> Archive<'a> {
         let size = head.stat.size;
         let Some(mut map) = self.map.take() else {
             self.entry(batch, head, &path, kind::FILE, b"", size, Vec::new())?;
-            self.owed = Some(size);
+            (self.owed, self.place) = (Some(size), Some(0));
             self.report.done(Kind::File, &path);
             self.remember(head.link, path);
             return Ok(());

@@ -44,6 +44,39 @@ pub fn create(
     out: &mut (dyn Write + Send),
     report: &Report,
 ) -> io::Result<()> {
+    // The image's kernel was entered by this thread.
+    let read = |sender| {
+        let Some(sys) = sources.first().map(|s| s.dir().sys()) else {
+            return;
+        };
+        let reader = Reader::new(sys, sender, report, SparseMode::Auto, None);
+        let mut reader = reader.with_maps();
+        for source in sources {
+            let go_on = match source {
+                Source::Entry {
+                    dir,
+                    name,
+                    to,
+                    shown,
+                } => reader.entry(&dir, &name, &to, &shown),
+                Source::Contents { dir, shown } => reader.contents(dir, &shown),
+            };
+            if !go_on {
+                break;
+            }
+        }
+        reader.finish();
+    };
+    pack(read, out, report)
+}
+
+/// Writes what `read` sends, on this thread, into an archive. Errors are those of
+/// the output.
+pub fn pack(
+    read: impl FnOnce(Sender),
+    out: &mut (dyn Write + Send),
+    report: &Report,
+) -> io::Result<()> {
     let (full, batches) = sync_channel(BATCHES);
     let (back, empty) = channel();
     let result = std::thread::scope(|scope| {
@@ -55,27 +88,7 @@ pub fn create(
             }
             archive.end(interrupt::requested())
         });
-        // The image's kernel was entered by this thread.
-        if let Some(sys) = sources.first().map(|s| s.dir().sys()) {
-            let sender = Sender::new(full, empty);
-            let reader = Reader::new(sys, sender, report, SparseMode::Auto, None);
-            let mut reader = reader.with_maps();
-            for source in sources {
-                let go_on = match source {
-                    Source::Entry {
-                        dir,
-                        name,
-                        to,
-                        shown,
-                    } => reader.entry(&dir, &name, &to, &shown),
-                    Source::Contents { dir, shown } => reader.contents(dir, &shown),
-                };
-                if !go_on {
-                    break;
-                }
-            }
-            reader.finish();
-        }
+        read(Sender::new(full, empty));
         writing
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -1,0 +1,132 @@
+//! A tree to an image: an empty file system by its mkfs, filled by Linux; or a
+//! read-only one by its own program; and a partition table around it.
+
+use super::disk::NewDisk;
+use super::file::{copy_data, Unfinished};
+use super::fill::{fill, Filling};
+use super::plan::Identity;
+use super::table::Table;
+use super::{readonly, settle};
+use crate::args::Global;
+use crate::copy::Report;
+use crate::failure::Result;
+use crate::session::Machine;
+use crate::tools::mkfs::{self, Fixed, Wish};
+use std::path::Path;
+use std::sync::Arc;
+
+pub struct Recipe<'a> {
+    pub image: &'a Path,
+    pub filling: Filling<'a>,
+    /// Bytes of the file system, of one that has a size before it is made.
+    pub size: u64,
+    pub inodes: u64,
+    /// Seconds since 1970.
+    pub time: u64,
+    pub label: Option<&'a str>,
+    pub uuid: &'a str,
+    pub identity: &'a Identity,
+    pub table: Option<Table>,
+    pub compression: Option<&'a str>,
+}
+
+pub fn is_read_only(kind: &str) -> bool {
+    ["squashfs", "erofs"].contains(&kind)
+}
+
+/// The image under its temporary name, and its size in bytes. It is complete if
+/// nothing was reported.
+pub fn build(recipe: &Recipe, report: &Report, global: &Global) -> Result<(Unfinished, u64)> {
+    let kind = recipe.filling.kind;
+    let made = match kind {
+        "squashfs" => {
+            let new = Unfinished::create(recipe.image, "part", 0)?;
+            let (filling, time) = (&recipe.filling, recipe.time);
+            readonly::squashfs(&new.path, filling, time, recipe.compression, report)?;
+            new
+        }
+        "erofs" => {
+            let new = Unfinished::create(recipe.image, "part", 0)?;
+            readonly::EROFS.command()?;
+            let ext4 = Filling {
+                kind: "ext4",
+                ..recipe.filling
+            };
+            let shown = Unfinished::create(recipe.image, "ext4", recipe.size)?;
+            empty(&shown, "ext4", recipe, global)?;
+            filled(&shown, &ext4, 0, recipe, report, global)?;
+            let (uuid, time) = (recipe.uuid, recipe.time);
+            let has_one = recipe.filling.tree.find(b"lost+found").is_some();
+            readonly::erofs(
+                &new.path,
+                &shown.path,
+                has_one,
+                (uuid, time, recipe.compression),
+            )?;
+            new
+        }
+        _ => {
+            let new = Unfinished::create(recipe.image, "part", recipe.size)?;
+            empty(&new, kind, recipe, global)?;
+            if recipe.table.is_none() {
+                filled(&new, &recipe.filling, 0, recipe, report, global)?;
+            }
+            new
+        }
+    };
+    let size = made.len()?;
+    let Some(table) = recipe.table else {
+        made.sync()?;
+        return Ok((made, size));
+    };
+    let (before, after) = table.room();
+    let size = size.next_multiple_of(1 << 20);
+    let new = Unfinished::create(recipe.image, "disk", before + size + after)?;
+    let mut file = new.open()?;
+    copy_data(&made.open()?, &file, before).map_err(|e| new.fail(&e))?;
+    drop(made);
+    let sector = global.sector_size.unwrap_or(512);
+    let name = recipe.label.unwrap_or_default();
+    table
+        .write(&mut file, size, sector, (kind, name), recipe.identity)
+        .map_err(|e| new.fail(&e))?;
+    if !is_read_only(kind) {
+        filled(&new, &recipe.filling, before, recipe, report, global)?;
+    }
+    new.sync()?;
+    Ok((new, before + size + after))
+}
+
+/// The file becomes an empty file system.
+fn empty(new: &Unfinished, kind: &str, recipe: &Recipe, global: &Global) -> Result<()> {
+    let wish = Wish {
+        label: recipe.label,
+        uuid: Some(recipe.uuid),
+        fixed: Some(Fixed {
+            time: recipe.time,
+            hash_seed: recipe.identity.hash_seed.clone(),
+            inodes: recipe.inodes,
+            size: recipe.size,
+            sector: global.sector_size.unwrap_or(512),
+        }),
+        extra: &[],
+    };
+    mkfs::make(kind, &new.path, &wish)?;
+    settle::after_mkfs(kind, &new.open()?, recipe.time, recipe.identity).map_err(|e| new.fail(&e))
+}
+
+/// The empty file system at `start` of the file gets the files.
+fn filled(
+    new: &Unfinished,
+    filling: &Filling,
+    start: u64,
+    recipe: &Recipe,
+    report: &Report,
+    global: &Global,
+) -> Result<()> {
+    let file = new.open()?;
+    let disk = NewDisk::new(file, start, recipe.size).map_err(|e| new.fail(&e))?;
+    let machine = Machine::deterministic(recipe.time, recipe.identity.seed, global)?;
+    fill(Arc::new(disk), &new.path, machine, filling, report, global)?;
+    settle::after_mount(filling.kind, &new.open()?, start, recipe.time).map_err(|e| new.fail(&e))
+}
