@@ -126,7 +126,8 @@ fn filled(
 ) -> Result<()> {
     let file = new.open()?;
     let disk = NewDisk::new(file, start, recipe.size).map_err(|e| new.fail(&e))?;
-    let machine = Machine::deterministic(recipe.time, recipe.identity.seed, global)?;
+    let plain = filling.kind.starts_with("ext") || filling.kind == "vfat";
+    let machine = Machine::deterministic(recipe.time, recipe.identity.seed, plain, global)?;
     fill(Arc::new(disk), &new.path, machine, filling, report, global)?;
     settle::after_mount(filling.kind, &new.open()?, start, recipe.time).map_err(|e| new.fail(&e))
 }

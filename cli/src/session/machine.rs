@@ -49,9 +49,18 @@ impl Machine {
     }
 
     /// A kernel that does the same each time: see [`tane::Builder::deterministic`].
-    /// It has one CPU, whatever the command line says.
-    pub fn deterministic(time: u64, seed: u64, global: &Global) -> Result<Machine> {
-        let builder = builder(&kernel_image(global)?, global);
+    /// It has one CPU, whatever the command line says. `plain`: it is for an ext2,
+    /// ext3, ext4 or FAT.
+    pub fn deterministic(time: u64, seed: u64, plain: bool, global: &Global) -> Result<Machine> {
+        // Memory that is touched for the first time costs the host more than what is
+        // used again, and these have no use for much.
+        const LITTLE: u64 = 64 << 20;
+        let tiny = tane::tiny_image().filter(|_| plain && global.kernel.is_none());
+        let image = tiny.map_or_else(|| kernel_image(global), Ok)?;
+        let mut builder = builder(&image, global);
+        if plain && global.memory.is_none() {
+            builder = builder.memory(LITTLE);
+        }
         Machine::boot(builder.cpus(1).deterministic(time, seed), global)
     }
 
