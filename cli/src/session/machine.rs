@@ -76,10 +76,8 @@ impl Machine {
         if let Some(bytes) = global.sector_size {
             options.sector_size(bytes);
         }
-        let added = self.kernel.add_disk(disk, &options);
-        let added = added.map_err(|e| refused(name, Access::Write, &e))?;
-        self.disks.push(added);
-        self.names.push(name.display().to_string());
+        let disk = self.kernel.add_disk(disk, &options);
+        self.push(name, disk)?;
         Ok(&self.disks[self.disks.len() - 1])
     }
 

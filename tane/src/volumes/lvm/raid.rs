@@ -103,11 +103,11 @@ impl<'a> Stack<'a> {
             _ => "raids",
         };
         let names = segment.text.list(list).iter();
-        let name = |value| match value {
-            &Value::Text(ref name) => Ok(name.as_str()),
+        let names = names.map(|value| match value {
+            Value::Text(name) => Ok(name.as_str()),
             _ => Err(damaged()),
-        };
-        let names: Vec<_> = names.map(name).collect::<Made<_>>()?;
+        });
+        let names: Vec<_> = names.collect::<Made<_>>()?;
         let mut found = Vec::new();
         let mut names = names.into_iter();
         while let Some(first) = names.next() {
