@@ -77,7 +77,7 @@ impl Machine {
             options.sector_size(bytes);
         }
         let added = self.kernel.add_disk(disk, &options);
-        let added = added.map_err(|e| refused(name, Access::Write, &e))?;
+        let added = added.map_err(|e| Failure::image(format!("{}: {e}", name.display())))?;
         self.disks.push(added);
         self.names.push(name.display().to_string());
         Ok(&self.disks[self.disks.len() - 1])
