@@ -34,15 +34,14 @@ struct Head {
     version: AtomicU32,
 }
 
-/// Of [`Control::state`].
-pub const IDLE: u32 = 0;
+/// Of [`Control::state`], which is 0 at first.
 pub const ASKED: u32 = 1;
 pub const ANSWERED: u32 = 2;
 
 /// One call.
 #[repr(C, align(64))]
 pub struct Control {
-    /// IDLE, ASKED, ANSWERED; a futex.
+    /// ASKED, ANSWERED; a futex.
     pub state: AtomicU32,
     /// Not 0: that side sleeps, and must be woken.
     pub worker_sleeps: AtomicU32,

@@ -97,6 +97,8 @@ impl Worker {
         };
         let answer = call.wait().and_then(|call| call.decode());
         answer.map(|answer| (worker.clone(), answer)).map_err(|mut failure| {
+            // It takes no more calls.
+            let _ = worker.death.set("it could not open its image".into());
             if worker.is_other_version() {
                 failure.text = format!(
                     "{}: is of another version than this library: install both from one build",

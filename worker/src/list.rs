@@ -159,6 +159,9 @@ impl Lister {
         }
         while let Some(here) = self.trail.last_mut() {
             let Some(name) = here.below.pop() else {
+                if self.trail.len() == 1 {
+                    break;
+                }
                 self.trail.pop();
                 continue;
             };

@@ -382,9 +382,14 @@ impl Drop for Dir {
     }
 }
 
-/// So that a path is shown as it is.
-impl std::fmt::Debug for Dir {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Dir({})", String::from_utf8_lossy(self.path.as_bytes()))
-    }
+macro_rules! shown {
+    ($($type:ident),*) => { $(
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, "{} of worker {}", stringify!($type), self.worker.pid())
+            }
+        }
+    )* };
 }
+
+shown!(Image, Mount, File, Dir);
