@@ -8,7 +8,6 @@ use crate::operations::special;
 use crate::records::MountHow;
 use crate::wire::{Reader, Wire};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
