@@ -118,7 +118,8 @@ func worker(memory *arena, options *Options) *C.struct_tane_worker_options {
 	given.cpus = C.uint32_t(options.Kernel.CPUs)
 	given.memory_limit = C.uint64_t(options.MemoryLimit)
 	if options.TimeLimit > 0 {
-		given.milliseconds = C.uint64_t(max(1, options.TimeLimit.Milliseconds()))
+		// Not 0, which is no limit.
+		given.milliseconds = C.uint64_t((options.TimeLimit + time.Millisecond - 1).Milliseconds())
 	}
 	return given
 }

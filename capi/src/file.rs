@@ -148,7 +148,14 @@ pub unsafe extern "C" fn tane_pwrite(
 #[no_mangle]
 pub unsafe extern "C" fn tane_lseek(file: *mut TaneFile, offset: i64, whence: i32) -> i64 {
     // SAFETY: as tane.h says.
-    answer64(|| unsafe { handle(file)?.calls().lseek(offset, whence) })
+    answer64(|| match unsafe { handle(file) }? {
+        TaneFile::Here(file) => {
+            let args = [offset as u64, whence as u64, 0];
+            // SAFETY: no pointers.
+            unsafe { tane_worker::raw(file, "seek", libc::SYS_lseek, args) }
+        }
+        TaneFile::There(file) => file.lseek(offset, whence),
+    })
 }
 
 #[no_mangle]

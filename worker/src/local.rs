@@ -175,12 +175,6 @@ impl Calls for Tree {
 }
 
 impl FileCalls for tane::File {
-    fn lseek(&self, offset: i64, whence: i32) -> Result<i64> {
-        let args = [offset as u64, whence as u64, 0];
-        // SAFETY: no pointers.
-        unsafe { raw(self, "seek", libc::SYS_lseek, args) }
-    }
-
     fn fsync(&self) -> Result<()> {
         Ok(self.sync_all()?)
     }

@@ -37,6 +37,8 @@ pub(crate) mod special {
     pub const LIST: u32 = 11;
     /// More of them; a handle that is done with is ended.
     pub const LIST_MORE: u32 = 12;
+    /// Offset, whence.
+    pub const LSEEK: u32 = 13;
 }
 
 macro_rules! operations {
@@ -124,7 +126,6 @@ operations! {
 
     /// What can be asked of an open file, here or in a worker, beside its data.
     FileCalls for File by file {
-        70 lseek(offset: i64, whence: i32) -> i64;
         71 fsync() -> ();
         72 fdatasync() -> ();
         73 fstat() -> Stat;

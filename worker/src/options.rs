@@ -137,7 +137,12 @@ impl Options {
             1 => Files::Partly,
             _ => Files::No,
         };
-        Ok(Image { worker, held })
+        let write = setup.write;
+        Ok(Image {
+            worker,
+            held,
+            write,
+        })
     }
 }
 

@@ -4,12 +4,13 @@ use crate::area::{BESIDE, BULK};
 use crate::client::{Answer, Call, Worker};
 use crate::failure::{Failure, Result};
 use crate::list::{self, Listing};
+use crate::objects::lock;
 use crate::operations::special;
 use crate::records::MountHow;
 use crate::wire::{Reader, Wire};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Files that one message asks for: none has room for many more of an ordinary size.
 const FILES: usize = 512;
@@ -21,6 +22,7 @@ const _: () = assert!(FILES * 8 <= BESIDE);
 pub struct Image {
     pub(crate) worker: Arc<Worker>,
     pub(crate) held: tane::jail::Files,
+    pub(crate) write: bool,
 }
 
 impl Image {
@@ -52,6 +54,7 @@ impl Image {
             place: PathBuf::get(&mut from)?,
             root: i32::get(&mut from)?,
             worker: self.worker.clone(),
+            write: self.write,
             ended: false,
         })
     }
@@ -63,6 +66,7 @@ pub struct Mount {
     handle: u32,
     place: PathBuf,
     root: i32,
+    write: bool,
     ended: bool,
 }
 
@@ -99,6 +103,9 @@ impl Mount {
             handle: u32::get(&mut from)?,
             fd: i32::get(&mut from)?,
             worker: self.worker.clone(),
+            // Where nothing changes, what was read once is still so.
+            ahead: (!self.write && flags & libc::O_ACCMODE == libc::O_RDONLY)
+                .then(Mutex::default),
         })
     }
 
@@ -220,6 +227,33 @@ pub struct File {
     worker: Arc<Worker>,
     handle: u32,
     fd: i32,
+    ahead: Option<Mutex<Ahead>>,
+}
+
+/// What was read beyond what was asked for: a message costs more than the bytes. The
+/// worker's position is behind it.
+#[derive(Default)]
+struct Ahead {
+    bytes: Vec<u8>,
+    /// So many of them are used.
+    at: usize,
+}
+
+/// What is read at once for whoever asks for less than SMALL, in bytes.
+const AHEAD: usize = 64 << 10;
+const SMALL: usize = 16 << 10;
+
+impl Ahead {
+    fn left(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
+    fn give(&mut self, to: &mut [u8]) -> usize {
+        let n = self.left().min(to.len());
+        to[..n].copy_from_slice(&self.bytes[self.at..][..n]);
+        self.at += n;
+        n
+    }
 }
 
 impl File {
@@ -235,7 +269,52 @@ impl File {
     /// Read at the position; fewer bytes only at the end of the file, and where read(2)
     /// gives fewer.
     pub fn read(&self, to: &mut [u8]) -> Result<usize> {
-        self.read_with(special::READ, to, 0)
+        let Some(ahead) = &self.ahead else {
+            return self.read_with(special::READ, to, 0);
+        };
+        let mut ahead = lock(ahead);
+        let given = ahead.give(to);
+        let rest = &mut to[given..];
+        if rest.is_empty() {
+            return Ok(given);
+        }
+        if rest.len() >= SMALL {
+            return match self.read_with(special::READ, rest, 0) {
+                Ok(n) => Ok(given + n),
+                Err(_) if given > 0 => Ok(given),
+                Err(failure) => Err(failure),
+            };
+        }
+        if given > 0 {
+            // As read(2) may; the next one asks again.
+            return Ok(given);
+        }
+        let mut bytes = std::mem::take(&mut ahead.bytes);
+        bytes.resize(AHEAD, 0);
+        let n = self.read_with(special::READ, &mut bytes, 0);
+        bytes.truncate(*n.as_ref().unwrap_or(&0));
+        (ahead.bytes, ahead.at) = (bytes, 0);
+        n?;
+        Ok(ahead.give(rest))
+    }
+
+    /// Move the position; lseek(2).
+    pub fn lseek(&self, offset: i64, whence: i32) -> Result<i64> {
+        let mut ahead = self.ahead.as_ref().map(lock);
+        let left = ahead.as_ref().map_or(0, |ahead| ahead.left());
+        let offset = match whence {
+            libc::SEEK_CUR => offset.checked_sub(left as i64),
+            _ => Some(offset),
+        };
+        let overflow = || Failure::of_errno(libc::EOVERFLOW, "seek");
+        let mut call = self.call(special::LSEEK)?;
+        offset.ok_or_else(overflow)?.put(&mut call.arguments())?;
+        whence.put(&mut call.arguments())?;
+        let at = call.wait()?.count(i64::MAX as usize)?;
+        if let Some(ahead) = &mut ahead {
+            ahead.at = ahead.bytes.len();
+        }
+        Ok(at as i64)
     }
 
     /// Read at an offset.

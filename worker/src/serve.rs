@@ -208,6 +208,13 @@ impl Server {
                 let n = unsafe { local::raw(&file, "write", nr, args) };
                 return Ok((0, n?));
             }
+            special::LSEEK => {
+                let args = [from.int()?, from.int()?, 0];
+                let file = objects.file(handle)?;
+                // SAFETY: no pointers.
+                let at = unsafe { local::raw(&file, "seek", libc::SYS_lseek, args) };
+                return Ok((0, at?));
+            }
             special::READ_FILES => return self.read_files(handle, from, &mut to),
             special::LIST => {
                 let (path, flags): (&OsStr, _) = (Wire::get(from)?, Wire::get(from)?);

@@ -109,6 +109,39 @@ fn data_of_any_length_comes_and_goes_whole() {
 }
 
 #[test]
+fn small_reads_and_seeks_have_one_position() {
+    let s = Scratch::new();
+    let Some(disk) = image(&s) else { return };
+    let (_image, mount) = open(&disk);
+    let file = mount.open_file("big".as_ref(), libc::O_RDONLY, 0).expect("a file");
+    let all = pattern(BIG);
+    let mut at = 0;
+    let read = |file: &tane_worker::File, at: &mut usize, len: usize| {
+        let mut room = vec![0; len];
+        let n = file.read(&mut room).expect("its data");
+        assert!(n > 0 && room[..n] == all[*at..][..n], "{n} at {at}");
+        *at += n;
+    };
+    for len in [3, 100, 70_000, 1, 16_383, 60_000, 5] {
+        read(&file, &mut at, len);
+        assert_eq!(file.lseek(0, libc::SEEK_CUR), Ok(at as i64));
+        read(&file, &mut at, len);
+        at -= 2;
+        assert_eq!(file.lseek(-2, libc::SEEK_CUR), Ok(at as i64));
+    }
+    for back in [7, 200_000] {
+        at = BIG - back;
+        assert_eq!(file.lseek(-(back as i64), libc::SEEK_END), Ok(at as i64));
+        while at < BIG {
+            read(&file, &mut at, 1000);
+        }
+        assert_eq!(file.read(&mut [0; 10]), Ok(0));
+    }
+    let failure = file.lseek(-1, libc::SEEK_SET).expect_err("before the start");
+    assert_eq!(failure.errno, libc::EINVAL);
+}
+
+#[test]
 fn many_files_are_read_by_few_messages() {
     let s = Scratch::new();
     let Some(disk) = image(&s) else { return };
