@@ -190,5 +190,9 @@ pub unsafe extern "C" fn tane_fallocate(
     len: u64,
 ) -> i32 {
     // SAFETY: as tane.h says.
-    done(|| unsafe { handle(file) }?.calls().fallocate(mode, offset, len))
+    done(|| {
+        unsafe { handle(file) }?
+            .calls()
+            .fallocate(mode, offset, len)
+    })
 }

@@ -34,7 +34,9 @@ pub unsafe extern "C" fn tane_getxattr(
 ) -> i64 {
     // SAFETY: as tane.h says.
     answer64(|| unsafe {
-        let value = handle(mount)?.calls().getxattr(bytes(file)?, bytes(name)?, flags)?;
+        let value = handle(mount)?
+            .calls()
+            .getxattr(bytes(file)?, bytes(name)?, flags)?;
         copy_whole(&value, buf.cast(), len)
     })
 }

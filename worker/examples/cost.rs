@@ -37,7 +37,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             a.push(each(|| drop(there.pread(&mut room.borrow_mut(), 0))));
         }
         let (a, b) = (median(a), median(b));
-        println!("pread of {len:7} bytes: worker {a:8.2} us, here {b:8.2} us, ratio {:.1}", a / b);
+        println!(
+            "pread of {len:7} bytes: worker {a:8.2} us, here {b:8.2} us, ratio {:.1}",
+            a / b
+        );
     }
     Ok(())
 }

@@ -126,7 +126,12 @@ impl Area {
     pub fn control(&self, slot: usize) -> &Control {
         assert!(slot < SLOTS);
         // SAFETY: within the first page, behind the Head; any bytes are a Control.
-        unsafe { self.base.byte_add(64 + slot * size_of::<Control>()).cast().as_ref() }
+        unsafe {
+            self.base
+                .byte_add(64 + slot * size_of::<Control>())
+                .cast()
+                .as_ref()
+        }
     }
 
     /// Where the request of a slot lies.

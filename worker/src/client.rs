@@ -96,18 +96,20 @@ impl Worker {
             at: 0,
         };
         let answer = call.wait().and_then(|call| call.decode());
-        answer.map(|answer| (worker.clone(), answer)).map_err(|mut failure| {
-            // It takes no more calls.
-            let _ = worker.death.set("it could not open its image".into());
-            if worker.is_other_version() {
-                failure.text = format!(
-                    "{}: is of another version than this library: install both from one build",
-                    program.display()
-                );
-                failure.errno = libc::ENOEXEC;
-            }
-            failure
-        })
+        answer
+            .map(|answer| (worker.clone(), answer))
+            .map_err(|mut failure| {
+                // It takes no more calls.
+                let _ = worker.death.set("it could not open its image".into());
+                if worker.is_other_version() {
+                    failure.text = format!(
+                        "{}: is of another version than this library: install both from one build",
+                        program.display()
+                    );
+                    failure.errno = libc::ENOEXEC;
+                }
+                failure
+            })
     }
 
     fn is_other_version(&self) -> bool {
@@ -186,14 +188,17 @@ impl Worker {
             // Somebody else waited for it: a program may wait for any child.
             Err(_) => "it is not known how".into(),
         };
-        let _ = self.death.set(format!("the jailed kernel has ended: {ended}"));
+        let _ = self
+            .death
+            .set(format!("the jailed kernel has ended: {ended}"));
         true
     }
 
     fn obituary(&self, status: ExitStatus) -> String {
         match (status.signal(), status.code()) {
             (Some(libc::SIGSYS), _) => {
-                "killed for a system call that its jail forbids (SIGSYS); the image is hostile".into()
+                "killed for a system call that its jail forbids (SIGSYS); the image is hostile"
+                    .into()
             }
             (Some(libc::SIGKILL), _) if self.limit.is_some_and(|l| self.began.elapsed() >= l) => {
                 let limit = self.limit.unwrap_or_default();
@@ -217,7 +222,9 @@ impl Drop for Worker {
         }
         if self.death.get().is_none() {
             // Mounts that were only dropped are written back, and locks given up.
-            let _ = self.call(special::END, 0).and_then(|call| call.wait().map(drop));
+            let _ = self
+                .call(special::END, 0)
+                .and_then(|call| call.wait().map(drop));
         }
         fork::forget(self.line.as_raw_fd());
         let mut child = lock(&self.child);

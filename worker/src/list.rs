@@ -260,7 +260,10 @@ pub(crate) fn parse(from: &mut Reader) -> Result<Option<Listing>> {
             let errno = i32::get(from)?;
             let text = String::get(from)?;
             match errno {
-                1..4096 => Err(Failure::new(errno, crate::client::readable(text.as_bytes()))),
+                1..4096 => Err(Failure::new(
+                    errno,
+                    crate::client::readable(text.as_bytes()),
+                )),
                 _ => from.malformed(),
             }
         }

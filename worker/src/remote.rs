@@ -104,8 +104,7 @@ impl Mount {
             fd: i32::get(&mut from)?,
             worker: self.worker.clone(),
             // Where nothing changes, what was read once is still so.
-            ahead: (!self.write && flags & libc::O_ACCMODE == libc::O_RDONLY)
-                .then(Mutex::default),
+            ahead: (!self.write && flags & libc::O_ACCMODE == libc::O_RDONLY).then(Mutex::default),
         })
     }
 
@@ -144,7 +143,9 @@ impl Mount {
             arguments.int(room as u64)?;
             let mut asked = 0;
             while asked < FILES {
-                let Some(path) = paths(done + asked) else { break };
+                let Some(path) = paths(done + asked) else {
+                    break;
+                };
                 let path = path?;
                 if arguments.left() < 8 + path.len() {
                     break;
@@ -446,7 +447,10 @@ impl Dir {
         let answer = call.wait()?;
         let bytes = answer.copy()?;
         if bytes.is_empty() {
-            return Err(Failure::new(libc::EIO, "the worker's listing does not go on"));
+            return Err(Failure::new(
+                libc::EIO,
+                "the worker's listing does not go on",
+            ));
         }
         drop(answer);
         (self.bytes, self.at) = (bytes, 0);

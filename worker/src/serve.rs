@@ -127,7 +127,10 @@ impl Server {
         let control = self.area.control(slot);
         let (state, sleeps) = (&control.state, &control.worker_sleeps);
         wait::until(state, ASKED, sleeps, patience, None, || false);
-        let (number, handle) = (control.operation.load(Relaxed), control.handle.load(Relaxed));
+        let (number, handle) = (
+            control.operation.load(Relaxed),
+            control.handle.load(Relaxed),
+        );
         // SAFETY: the caller has asked, and leaves both alone until it is answered.
         let (request, room) = unsafe {
             let len = control.request.load(Relaxed) as usize;
@@ -274,7 +277,9 @@ impl Server {
         while !from.is_empty() {
             paths.push(<&OsStr>::get(from)?);
         }
-        let (table, rest) = to.take(paths.len() * 8 + room)?.split_at_mut(paths.len() * 8);
+        let (table, rest) = to
+            .take(paths.len() * 8 + room)?
+            .split_at_mut(paths.len() * 8);
         let (mut free, mut done) = (rest, 0);
         for (path, place) in paths.into_iter().zip(table.chunks_exact_mut(8)) {
             let fared = match local::read_file(&mount, path, free) {

@@ -25,7 +25,10 @@ impl<'a> Writer<'a> {
 
     /// The next bytes, to be filled.
     pub fn take(&mut self, len: usize) -> Result<&mut [u8]> {
-        let end = self.at.checked_add(len).filter(|end| *end <= self.room.len());
+        let end = self
+            .at
+            .checked_add(len)
+            .filter(|end| *end <= self.room.len());
         let too_big = || Failure::new(libc::E2BIG, "the arguments are too long for one call");
         let end = end.ok_or_else(too_big)?;
         let taken = &mut self.room[self.at..end];

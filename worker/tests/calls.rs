@@ -10,7 +10,9 @@ use tane_worker::{Calls, FileCalls, ImageCalls, KernelCalls, Lister, Listing, Op
 
 fn local(disk: &Path) -> tane::Mount {
     let image = tane::Image::open(disk).expect("an image");
-    image.mount(None, &tane::MountOptions::new()).expect("a mount")
+    image
+        .mount(None, &tane::MountOptions::new())
+        .expect("a mount")
 }
 
 #[test]
@@ -44,7 +46,9 @@ fn a_worker_answers_what_a_kernel_in_this_process_answers() {
     let refused = image.mount(Some("7"), &Default::default());
     assert_eq!(refused.err().expect("no such").errno, libc::ENXIO);
     let missing = options().open(s.0.join("none")).expect_err("no such");
-    let text = tane::Image::open(s.0.join("none")).expect_err("no such").to_string();
+    let text = tane::Image::open(s.0.join("none"))
+        .expect_err("no such")
+        .to_string();
     assert_eq!((missing.errno, missing.text), (libc::ENOENT, text));
 }
 
@@ -58,7 +62,9 @@ fn walked(mut next: impl FnMut() -> tane_worker::Result<Option<Listing>>) -> Tre
             Listing::Entry(entry) => {
                 let length = entry.stat.map_or(0, |s| s.length);
                 let name = entry.name.to_str().expect("ASCII").into();
-                all.entry(at.clone()).or_default().push((name, entry.kind, length));
+                all.entry(at.clone())
+                    .or_default()
+                    .push((name, entry.kind, length));
             }
         }
     }
@@ -90,7 +96,9 @@ fn data_of_any_length_comes_and_goes_whole() {
     let Some(disk) = image(&s) else { return };
     let image = options().write(true).open(&disk).expect("an image");
     let mount = image.mount(None, &Default::default()).expect("a mount");
-    let file = mount.open_file("big".as_ref(), libc::O_RDWR, 0).expect("a file");
+    let file = mount
+        .open_file("big".as_ref(), libc::O_RDWR, 0)
+        .expect("a file");
     let (mut read, all) = (vec![0; BIG + 100], pattern(BIG));
     assert_eq!(file.pread(&mut read, 0), Ok(BIG));
     assert_eq!(&read[..BIG], all);
@@ -113,7 +121,9 @@ fn small_reads_and_seeks_have_one_position() {
     let s = Scratch::new();
     let Some(disk) = image(&s) else { return };
     let (_image, mount) = open(&disk);
-    let file = mount.open_file("big".as_ref(), libc::O_RDONLY, 0).expect("a file");
+    let file = mount
+        .open_file("big".as_ref(), libc::O_RDONLY, 0)
+        .expect("a file");
     let all = pattern(BIG);
     let mut at = 0;
     let read = |file: &tane_worker::File, at: &mut usize, len: usize| {
@@ -137,7 +147,9 @@ fn small_reads_and_seeks_have_one_position() {
         }
         assert_eq!(file.read(&mut [0; 10]), Ok(0));
     }
-    let failure = file.lseek(-1, libc::SEEK_SET).expect_err("before the start");
+    let failure = file
+        .lseek(-1, libc::SEEK_SET)
+        .expect_err("before the start");
     assert_eq!(failure.errno, libc::EINVAL);
 }
 
@@ -192,10 +204,16 @@ fn threads_call_at_once() {
 
 #[test]
 fn a_missing_program_is_an_error_that_says_what_to_do() {
-    let failure = Options::new().program("/none").open("x").expect_err("no program");
+    let failure = Options::new()
+        .program("/none")
+        .open("x")
+        .expect_err("no program");
     assert_eq!(failure.errno, libc::ENOENT);
     assert!(failure.text.contains("start the worker /none"), "{failure}");
-    let failure = Options::new().program("/bin/true").open("x").expect_err("no worker");
+    let failure = Options::new()
+        .program("/bin/true")
+        .open("x")
+        .expect_err("no worker");
     assert_eq!(failure.errno, libc::ESHUTDOWN);
     assert!(failure.text.contains("ended with code 0"), "{failure}");
 }

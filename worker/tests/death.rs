@@ -125,7 +125,11 @@ fn a_caller_that_is_killed_leaves_no_worker() {
     let s = Scratch::new();
     let Some(disk) = image(&s) else { return };
     let mut caller = Command::new(std::env::current_exe().expect("this"))
-        .args(["--exact", "a_caller_that_is_killed_leaves_no_worker", "--nocapture"])
+        .args([
+            "--exact",
+            "a_caller_that_is_killed_leaves_no_worker",
+            "--nocapture",
+        ])
         .env(CALLER, &disk)
         .stdout(Stdio::piped())
         .spawn()

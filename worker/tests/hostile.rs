@@ -55,7 +55,9 @@ fn worker() -> ! {
     };
     // The seed comes as the image's name, behind the list of ended handles.
     let request = (4096 + 16) / 4;
-    let digits: Vec<u8> = (0..5).flat_map(|i| area[request + i].load(SeqCst).to_le_bytes()).collect();
+    let digits: Vec<u8> = (0..5)
+        .flat_map(|i| area[request + i].load(SeqCst).to_le_bytes())
+        .collect();
     let seed = digits.iter().filter(|b| b.is_ascii_digit());
     let seed = seed.fold(0u64, |n, b| n.wrapping_mul(10) + u64::from(b - b'0'));
     let mut dice = Dice(seed * 2 + 1);
@@ -97,8 +99,15 @@ fn worker() -> ! {
             }
             // Tags of a listing, and names in it.
             if dice.below(2) == 0 {
-                let name = [*b"..\0\0", *b"a/b\0", *b"ok\0\0", *b"\0\0\0\0"][dice.below(4) as usize];
-                let entry = [1, 7, 0x8000, 1 + dice.below(4), u64::from(u32::from_le_bytes(name))];
+                let name =
+                    [*b"..\0\0", *b"a/b\0", *b"ok\0\0", *b"\0\0\0\0"][dice.below(4) as usize];
+                let entry = [
+                    1,
+                    7,
+                    0x8000,
+                    1 + dice.below(4),
+                    u64::from(u32::from_le_bytes(name)),
+                ];
                 for (i, word) in entry.into_iter().enumerate() {
                     room[2 * i].store(word as u32, SeqCst);
                     room[2 * i + 1].store((word >> 32) as u32, SeqCst);
@@ -191,10 +200,15 @@ fn lied_to(seed: u64) -> Option<()> {
 }
 
 fn main() {
-    if std::env::args_os().next().is_some_and(|name| name == "tane-worker") {
+    if std::env::args_os()
+        .next()
+        .is_some_and(|name| name == "tane-worker")
+    {
         worker();
     }
-    let seeds = std::env::var("TANE_TEST_SEEDS").ok().and_then(|n| n.parse().ok());
+    let seeds = std::env::var("TANE_TEST_SEEDS")
+        .ok()
+        .and_then(|n| n.parse().ok());
     let through = (1..=seeds.unwrap_or(60)).filter_map(lied_to).count();
     assert!(through > 0, "nobody was lied to");
     println!("test a_hostile_worker_gets_nowhere ... ok ({through} of them)");

@@ -50,7 +50,11 @@ fn a_worker_that_connects_or_starts_a_program_is_killed() {
         ("execve", libc::SYS_execve, [u64::MAX, 0, 0]),
         ("fork", libc::SYS_fork, [0; 3]),
         ("kill", libc::SYS_kill, [std::process::id().into(), 0, 0]),
-        ("ptrace", libc::SYS_ptrace, [libc::PTRACE_ATTACH as u64, 1, 0]),
+        (
+            "ptrace",
+            libc::SYS_ptrace,
+            [libc::PTRACE_ATTACH as u64, 1, 0],
+        ),
     ];
     let s = Scratch::new();
     let Some(disk) = image(&s) else { return };
@@ -82,10 +86,18 @@ fn a_worker_can_map_no_code_and_inherits_nothing() {
     let mapped = thread.call(libc::SYS_mmap, &[0, 4096, code, kind, u64::MAX, 0]);
     assert_eq!(mapped, Outcome::Returned(-(libc::EPERM as i64)));
     let files = std::fs::read_dir(format!("/proc/{}/fd", image.pid())).expect("its files");
-    let names = files.flatten().map(|f| std::fs::read_link(f.path()).expect("a link"));
+    let names = files
+        .flatten()
+        .map(|f| std::fs::read_link(f.path()).expect("a link"));
     let mut names: Vec<_> = names.map(|n| n.to_string_lossy().into_owned()).collect();
     names.retain(|name| {
-        let own = ["/dev/null", "socket:", "/memfd:", "anon_inode:", &*disk.to_string_lossy()];
+        let own = [
+            "/dev/null",
+            "socket:",
+            "/memfd:",
+            "anon_inode:",
+            &*disk.to_string_lossy(),
+        ];
         !own.iter().any(|own| name.starts_with(own))
     });
     assert!(names.is_empty(), "{names:?}");
