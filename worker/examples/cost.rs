@@ -4,8 +4,8 @@
 use std::time::Instant;
 use tane_worker::Options;
 
-const TURNS: usize = 9;
-const CALLS: u32 = 2000;
+const TURNS: usize = 7;
+const CALLS: u32 = 500;
 
 fn median(mut of: Vec<f64>) -> f64 {
     of.sort_by(f64::total_cmp);

@@ -26,15 +26,39 @@ fn worth_it() -> bool {
 
 /// How long looking has been worth it lately: more after each success and each sleep
 /// that was short, half as much after each failure.
-pub struct Patience(AtomicU32);
+///
+/// A wait that was long says that the other side works on something large, or that
+/// the processors are busy with others. Then looking takes from the other side what it
+/// needs to answer: the next waits go without.
+pub struct Patience {
+    allowed: AtomicU32,
+    without: AtomicU32,
+}
+
+/// What is a long wait, in ns.
+const LONG: u128 = 300_000;
+/// How many waits go without looking after one.
+const WITHOUT: u32 = 200;
 
 impl Patience {
     pub const fn new() -> Self {
-        Patience(AtomicU32::new(LONGEST))
+        Patience {
+            allowed: AtomicU32::new(LONGEST),
+            without: AtomicU32::new(0),
+        }
     }
 
     fn more(&self, than: u32) {
-        self.0.store((than * 2).min(LONGEST), SeqCst);
+        self.allowed.store((than * 2).min(LONGEST), SeqCst);
+    }
+
+    /// A wait took so long, in ns.
+    fn waited(&self, long: u128) {
+        match long {
+            LONG.. => self.without.store(WITHOUT, SeqCst),
+            0..NEAR => self.more(self.allowed.load(SeqCst)),
+            _ => {}
+        }
     }
 
     /// Look until this is so; false: not soon.
@@ -42,10 +66,12 @@ impl Patience {
         if done() {
             return true;
         }
-        if !worth_it() {
+        let without = self.without.load(SeqCst);
+        if without > 0 || !worth_it() {
+            self.without.store(without.saturating_sub(1), SeqCst);
             return false;
         }
-        let allowed = self.0.load(SeqCst);
+        let allowed = self.allowed.load(SeqCst);
         let limit = Duration::from_nanos(u64::from(allowed));
         let began = Instant::now();
         loop {
@@ -57,7 +83,7 @@ impl Patience {
                 std::hint::spin_loop();
             }
             if began.elapsed() >= limit {
-                self.0.store((allowed / 2).max(SHORTEST), SeqCst);
+                self.allowed.store((allowed / 2).max(SHORTEST), SeqCst);
                 return false;
             }
         }
@@ -86,9 +112,7 @@ pub fn until(
         }
         sleeps.store(0, SeqCst);
         if state.load(SeqCst) == wanted {
-            if began.elapsed().as_nanos() < NEAR {
-                patience.more(patience.0.load(SeqCst) * 2);
-            }
+            patience.waited(began.elapsed().as_nanos());
             return true;
         }
         if give_up() {
