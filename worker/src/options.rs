@@ -1,7 +1,7 @@
 //! How an image is opened by a worker.
 
 use crate::client::Worker;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::open::{Opened, Setup};
 use crate::remote::Image;
 use crate::wire::{List, Wire, Writer};
@@ -120,6 +120,16 @@ impl Options {
     /// Errors: those of [`tane::ImageOptions::open`] and [`tane::Builder::boot`]; what
     /// the jail says; ENOENT, ENOEXEC there is no program, or it is of another version.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Image> {
+        let all =
+            std::iter::once(path.as_ref()).chain(self.setup.with.0.iter().map(|p| p.as_path()));
+        if let Some(remote) = all.into_iter().find(|path| tane::is_remote(path)) {
+            let text = format!(
+                "open {}: a worker's jail has no network: open images on servers with a \
+                 kernel in this process",
+                remote.display()
+            );
+            return Err(Failure::new(libc::EOPNOTSUPP, text));
+        }
         let mut setup = self.setup.clone();
         setup.image = path.as_ref().into();
         if setup.kernel.is_none() {
