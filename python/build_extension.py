@@ -12,7 +12,7 @@ from pathlib import Path
 from cffi import FFI
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from build_cargo import ROOT, build  # noqa: E402
+from build_cargo import ROOT, build
 
 HEADER = ROOT / "capi/include/tane.h"
 

@@ -20,7 +20,8 @@ from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-from build_cargo import build  # noqa: E402
+from build_cargo import build
+
 ROOT = HERE.parent
 IMAGE = "tane-default.elf"
 WORKER = "tane-worker"

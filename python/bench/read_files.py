@@ -5,9 +5,9 @@
     python read_files.py [--files 10000] [--runs 5] [--image IMAGE]
 
 Medians of the time that passed and of this process's processor time, which other
-programs on the machine disturb less; that of tane's jailed process is not in it. Timed is opening the image, finding all files, reading
-each whole, and closing: from a process that has its modules loaded. Every reader
-must find the same bytes.
+programs on the machine disturb less; that of tane's jailed process is not in it.
+Timed is opening the image, finding all files, reading each whole, and closing: from
+a process that has its modules loaded. Every reader must find the same bytes.
 """
 
 from __future__ import annotations

@@ -397,7 +397,9 @@ class Mount:
         with ScanDir(self, top, lib.TANE_LIST_WALK) as entries:
             over = False
             while not over:
-                path, dirs, files = entries._path, [], []
+                path = entries._path
+                dirs: list[str] = []
+                files: list[str] = []
                 while True:
                     try:
                         entry = entries._next()

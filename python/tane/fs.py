@@ -58,8 +58,8 @@ class TaneFileSystem(AbstractFileSystem):
 
     Nothing is written unless storage option `writable` is True; that locks the
     image until `close()` or the end of the process. A file that was written is in
-    the image once it is closed. The other options are those of `tane.open`. File systems of one image with
-    the same options share a kernel, in all threads.
+    the image once it is closed. The other options are those of `tane.open`. File
+    systems of one image with the same options share a kernel, in all threads.
 
     After a fork the child opens images for itself, if they are only read.
     """
