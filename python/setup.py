@@ -20,7 +20,7 @@ from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-from build_cargo import build
+from build_cargo import build  # noqa: E402
 
 ROOT = HERE.parent
 IMAGE = "tane-default.elf"
