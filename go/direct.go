@@ -41,7 +41,8 @@ func AlignedBytes(size, align int) []byte {
 
 // DirectAlignment is what statx(2) says of direct I/O on a file: the multiple that
 // memory must start at, and that offsets and lengths must be of, in bytes. Both are
-// 0 if the file takes no direct I/O; syscall.EOPNOTSUPP if Linux does not know.
+// 0 if the file takes no direct I/O; syscall.EOPNOTSUPP if Linux does not know, or
+// runs in a jail ([Options.NoJail]).
 func (f *File) DirectAlignment() (memory, offset int, err error) {
 	const (
 		atEmptyPath   = 0x1000
@@ -77,7 +78,7 @@ type Buffer struct {
 }
 
 // NewBuffer makes a buffer of zeroes, to be freed. It counts against the memory of
-// the kernel.
+// the kernel, which must be in this process ([Options.NoJail]).
 func (f *FS) NewBuffer(size int) (*Buffer, error) {
 	f.mount.RLock()
 	defer f.mount.RUnlock()

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 	"unsafe"
 )
 
@@ -33,16 +34,31 @@ type Options struct {
 	Secrets [][]byte
 	// Kernel is what Open boots.
 	Kernel KernelOptions
+	// NoJail has Open run Linux in this process, with all rights of it, rather than
+	// in a process of its own, in a jail. Direct I/O needs that.
+	NoJail bool
+	// MemoryLimit is the most private memory of the jailed process, in bytes, beside
+	// the kernel's memory; 4 GiB if 0.
+	MemoryLimit uint64
+	// TimeLimit ends the jailed process, and what was not synced is lost; 0: never.
+	TimeLimit time.Duration
 }
 
 // Image is a disk image that a kernel has.
 type Image struct {
+	// kernel is the one that serves it; owned by it, if it is in a worker.
 	handle *C.struct_tane_image
 	kernel *Kernel
 }
 
-// OpenImage gives the kernel an image; options may be nil.
+// OpenImage gives the kernel an image; options may be nil. Both are in this process,
+// in no jail.
 func (k *Kernel) OpenImage(path string, options *Options) (*Image, error) {
+	return openImage(k, path, options)
+}
+
+// openImage opens it in a worker, if there is no kernel.
+func openImage(k *Kernel, path string, options *Options) (*Image, error) {
 	if options == nil {
 		options = &Options{}
 	}
@@ -66,16 +82,46 @@ func (k *Kernel) OpenImage(path string, options *Options) (*Image, error) {
 		given.secrets = (*C.struct_tane_secret)(secrets)
 		given.secret_count = C.size_t(n)
 	}
+	var serves *C.struct_tane_kernel
+	if k != nil {
+		serves = k.handle
+	} else {
+		given.worker = worker(&memory, options)
+	}
 	name := C.CString(path)
 	defer free(name)
 	image := &Image{kernel: k}
 	err := explained(func() C.int {
-		return C.tane_image_open(k.handle, name, given, &image.handle)
+		return C.tane_image_open(serves, name, given, &image.handle)
 	})
+	if err == nil && k == nil {
+		image.kernel = &Kernel{}
+		err = explained(func() C.int {
+			return C.tane_image_kernel(image.handle, &image.kernel.handle)
+		})
+	}
 	if err != nil {
+		C.tane_image_close(image.handle)
 		return nil, err
 	}
 	return image, nil
+}
+
+// worker is how the process that serves an image is started.
+func worker(memory *arena, options *Options) *C.struct_tane_worker_options {
+	size := C.size_t(C.sizeof_struct_tane_worker_options)
+	given := (*C.struct_tane_worker_options)(memory.get(size))
+	given.size = size
+	given.image = memory.text(options.Kernel.Image)
+	given.cmdline = memory.text(options.Kernel.CommandLine)
+	given.memory = C.uint64_t(options.Kernel.Memory)
+	given.cpus = C.uint32_t(options.Kernel.CPUs)
+	given.memory_limit = C.uint64_t(options.MemoryLimit)
+	if options.TimeLimit > 0 {
+		// Not 0, which is no limit.
+		given.milliseconds = C.uint64_t((options.TimeLimit + time.Millisecond - 1).Milliseconds())
+	}
+	return given
 }
 
 // Mount mounts the file system that selector means, as behind the "@" of an
@@ -105,7 +151,9 @@ func (i *Image) Close() error {
 }
 
 // Open opens what an address IMAGE or IMAGE@SELECTOR names, with a kernel of its
-// own, which [FS.Close] ends; options may be nil.
+// own, which [FS.Close] ends; options may be nil. That kernel runs in a process of its
+// own, in a jail: code that a hostile image gets to run there can open no file, connect
+// to nothing and start no program. [Options.NoJail] has it in this process.
 func Open(address string, options *Options) (*FS, error) {
 	if options == nil {
 		options = &Options{}
@@ -114,19 +162,23 @@ func Open(address string, options *Options) (*FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	kernel, err := Boot(&options.Kernel)
-	if err != nil {
-		return nil, err
+	var kernel *Kernel
+	if options.NoJail {
+		if kernel, err = Boot(&options.Kernel); err != nil {
+			return nil, err
+		}
 	}
-	image, err := kernel.OpenImage(path, options)
+	image, err := openImage(kernel, path, options)
 	if err != nil {
-		kernel.Close()
+		if kernel != nil {
+			kernel.Close()
+		}
 		return nil, err
 	}
 	defer image.Close()
 	fsys, err := image.Mount(selector)
 	if err != nil {
-		kernel.Close()
+		image.kernel.Close()
 		return nil, err
 	}
 	fsys.mount.owned = true

@@ -8,7 +8,8 @@ package tane
 */
 import "C"
 
-// Kernel is Linux, running inside this process.
+// Kernel is Linux, running inside this process if [Boot] started it; else that of a
+// jailed image.
 type Kernel struct {
 	handle *C.struct_tane_kernel
 }

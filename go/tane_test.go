@@ -187,7 +187,13 @@ func TestWhatWasWrittenIsThereForE2fsckAndDebugfs(t *testing.T) {
 }
 
 func TestManyGoroutinesReadAtOnce(t *testing.T) {
-	fsys := open(t, image(t), &Options{Kernel: KernelOptions{CPUs: 2}})
+	for _, noJail := range []bool{false, true} {
+		readAtOnce(t, noJail)
+	}
+}
+
+func readAtOnce(t *testing.T, noJail bool) {
+	fsys := open(t, image(t), &Options{Kernel: KernelOptions{CPUs: 2}, NoJail: noJail})
 	want, err := fsys.ReadFile("large")
 	if err != nil {
 		t.Fatal(err)
@@ -210,7 +216,11 @@ func TestManyGoroutinesReadAtOnce(t *testing.T) {
 }
 
 func TestDirectReadsGoIntoBuffersOfTheKernel(t *testing.T) {
-	fsys := open(t, image(t), nil)
+	disk := image(t)
+	if _, err := open(t, disk, nil).NewBuffer(1 << 16); !errors.Is(err, syscall.EOPNOTSUPP) {
+		t.Errorf("memory of a jailed kernel: %v", err)
+	}
+	fsys := open(t, disk, &Options{NoJail: true})
 	file, err := fsys.OpenFile("large", os.O_RDONLY|syscall.O_DIRECT, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -230,6 +240,24 @@ func TestDirectReadsGoIntoBuffersOfTheKernel(t *testing.T) {
 	}
 	if want := bytes.Repeat([]byte("0123456789abcdef"), 1<<12); !bytes.Equal(buffer.Bytes(), want) {
 		t.Error("other bytes")
+	}
+}
+
+func TestAJailedKernelThatIsKilledIsAnError(t *testing.T) {
+	fsys := open(t, image(t), &Options{TimeLimit: time.Second})
+	for start := time.Now(); ; {
+		_, err := fsys.ReadFile("etc/os-release")
+		if errors.Is(err, syscall.ESHUTDOWN) {
+			break
+		}
+		if err != nil || time.Since(start) > 5*time.Minute {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	var explained *Error
+	if err := fsys.Close(); !errors.As(err, &explained) || !strings.Contains(explained.Text, "time limit of 1s") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -5,15 +5,15 @@ cffi releases the interpreter's lock around every call, and hands buffers over b
 their address.
 """
 
-import json
-import os
 import re
-import subprocess
+import sys
 from pathlib import Path
 
 from cffi import FFI
 
-ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from build_cargo import ROOT, build
+
 HEADER = ROOT / "capi/include/tane.h"
 
 # Called by the library; see tane/_image.py.
@@ -34,21 +34,6 @@ def declarations(header: str) -> str:
     return "\n".join(lines)
 
 
-def library() -> str:
-    """Has cargo build libtane.a; where it is."""
-    profile = os.environ.get("TANE_CARGO_PROFILE") or "release"
-    command = [os.environ.get("CARGO") or "cargo", "build", "-p", "tane-capi"]
-    command += ["--profile", profile, "--message-format", "json-render-diagnostics"]
-    built = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True)
-    for line in built.stdout.splitlines():
-        message = json.loads(line)
-        if message["reason"] == "compiler-artifact":
-            for name in message["filenames"]:
-                if name.endswith("/libtane.a"):
-                    return str(name)
-    raise SystemExit("cargo built no libtane.a")
-
-
 def builder() -> FFI:
     ffi = FFI()
     ffi.cdef(declarations(HEADER.read_text()) + CALLBACKS)
@@ -56,7 +41,7 @@ def builder() -> FFI:
         "tane._tane",
         "#include <tane.h>",
         include_dirs=[str(HEADER.parent)],
-        extra_objects=[library()],
+        extra_objects=[build("tane-capi", "/libtane.a")],
         libraries=["pthread", "dl", "m", "gcc_s"],
         extra_link_args=["-Wl,--gc-sections,--exclude-libs,ALL,--strip-debug"],
     )

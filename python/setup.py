@@ -10,6 +10,7 @@ TANE_CARGO_PROFILE  the profile of cargo, such as dev; else release
 import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -18,15 +19,20 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+from build_cargo import build  # noqa: E402
+
 ROOT = HERE.parent
 IMAGE = "tane-default.elf"
+WORKER = "tane-worker"
 
 # As pyproject.toml says; it has to be there.
 (ROOT / "build/python").mkdir(parents=True, exist_ok=True)
 
 
 class BuildPy(build_py):
-    """With the kernel image, which is too large to lie in the source tree twice."""
+    """With the kernel image, which is too large to lie in the source tree twice, and
+    the program that serves images in a jail."""
 
     def run(self) -> None:
         # What an earlier build left would go into the wheel.
@@ -39,6 +45,9 @@ class BuildPy(build_py):
             )
         # Under the name that the library looks for beside itself.
         shutil.copyfile(image, Path(self.build_lib, "tane", IMAGE))
+        worker = Path(self.build_lib, "tane", WORKER)
+        shutil.copy(build("tane-worker", f"/{WORKER}"), worker)
+        subprocess.run(["strip", "--strip-debug", worker], check=True)
 
 
 class BdistWheel(bdist_wheel):

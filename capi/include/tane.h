@@ -367,6 +367,30 @@ struct tane_secret {
 	size_t len;
 };
 
+/* How the process that serves an image is started. */
+struct tane_worker_options {
+	size_t size;
+	/*
+	 * Its program. NULL: the environment variable TANE_WORKER, else tane-worker
+	 * beside this program or library, or in tane, ../lib/tane or ../share/tane
+	 * from there.
+	 */
+	const char *program;
+	/* As in struct tane_kernel_options. */
+	const char *image;
+	const char *cmdline;
+	uint64_t memory;
+	/* The most private memory of the process, beside that; 0: 4 GiB. */
+	uint64_t memory_limit;
+	/*
+	 * It is killed so many milliseconds after it started, and what was not synced
+	 * is lost; 0: never.
+	 */
+	uint64_t milliseconds;
+	uint32_t cpus;
+	uint32_t reserved;
+};
+
 struct tane_image_options {
 	size_t size;
 	/* TANE_IMAGE_ bits. */
@@ -393,6 +417,8 @@ struct tane_image_options {
 	 */
 	void (*notice)(void *notice_arg, const char *text, size_t len);
 	void *notice_arg;
+	/* For an image without a kernel in this process; NULL: all defaults. */
+	const struct tane_worker_options *worker;
 };
 
 /* Write to the image. Without it no byte of the image changes. */
@@ -402,8 +428,26 @@ struct tane_image_options {
  * Open the image at path. options MAY be NULL. On success returns 0 and *image,
  * which the caller ends with tane_image_close().
  *
+ * If kernel is NULL, the image gets a kernel of its own in a worker: a process that
+ * is jailed (tane_jail()) before it opens the image, and tighter before Linux sees
+ * it. All calls on the image, its mounts and their files are then made there. What
+ * differs:
+ *
+ * - Kernel memory has no place in this process: tane_map(), tane_buffer_alloc() and
+ *   tane_syscall() are -EOPNOTSUPP. Buffers MUST be memory of the caller.
+ * - When the worker has died, calls return -ESHUTDOWN, and the message says of what.
+ * - What the worker answers is checked: what cannot be is -EIO. Names in directories
+ *   are such as a directory can hold.
+ * - The worker is a child of this process, in a process group of its own. It ends
+ *   with the last handle that belongs to it, and with this process. wait(2) for any
+ *   child may tell of it.
+ * - A child of fork(2) cannot use it: -ENOTSUP.
+ *
  * -ENOENT, -EISDIR, -EINVAL  it cannot be an image
  * -EBUSY, -EAGAIN            another program has it
+ * -ENOENT, -ENOEXEC          of a worker: its program is missing, or of another
+ *                            version
+ * -EPERM                     of a worker: the jail cannot be set up
  * others                     what the host or its container says
  */
 int tane_image_open(struct tane_kernel *kernel, const char *path,
@@ -474,6 +518,15 @@ int tane_image_volumes(struct tane_image *image, struct tane_volume *volumes,
 
 /* End the handle. The image stays open as long as a mount of it. */
 void tane_image_close(struct tane_image *image);
+
+/*
+ * The kernel that serves the image, as a handle of its own, which the caller ends
+ * with tane_kernel_close().
+ */
+int tane_image_kernel(struct tane_image *image, struct tane_kernel **kernel);
+
+/* The process id of its worker; 0 if its kernel is in this process. */
+int tane_image_worker(const struct tane_image *image);
 
 /* Where the parts of an address are in its text. */
 struct tane_address {
@@ -666,9 +719,36 @@ struct tane_dirent {
 int tane_opendir(struct tane_mount *mount, const char *path,
 		 struct tane_dir **dir);
 
+/* tane_entry_stat() tells of every entry, its links not followed. */
+#define TANE_LIST_STAT 1
+/*
+ * All directories below follow, each before those in it; those that links lead to
+ * are not among them. tane_readdir() returns 2 where one begins.
+ */
+#define TANE_LIST_WALK 2
+
+/*
+ * Like tane_opendir(), with more. flags: TANE_LIST_ bits. From a worker, hundreds
+ * of entries come with each message, and all that flags ask for with them.
+ */
+int tane_list(struct tane_mount *mount, const char *path, uint32_t flags,
+	      struct tane_dir **dir);
+
+/*
+ * About the entry that tane_readdir() gave last. -ENODATA: TANE_LIST_STAT was not
+ * given, or the entry had gone.
+ */
+int tane_entry_stat(struct tane_dir *dir, struct tane_stat *stat);
+
+/*
+ * The directory that the entries are in now: the path that was given and, in a
+ * walk, what is below it. Valid until the next tane_readdir(). NULL only for NULL.
+ */
+const char *tane_dir_path(const struct tane_dir *dir);
+
 /*
  * Give the next entry; "." and ".." are left out. Returns 1, or 0 after the
- * last one.
+ * last one. In a walk, 2 says that another directory begins, and gives nothing.
  */
 int tane_readdir(struct tane_dir *dir, struct tane_dirent *entry);
 

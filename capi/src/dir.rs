@@ -1,14 +1,31 @@
-//! tane_opendir and what follows.
+//! tane_opendir, tane_list and what follows.
 
-use crate::error::{answer, done, Failure};
-use crate::mount::TaneMount;
-use crate::pass::{self, give, handle, path, take, Sized_};
-use std::ffi::c_char;
-use std::sync::Mutex;
-use tane::{FileType, ReadDir};
+use crate::error::{answer, done, Failure, Result};
+use crate::mount::{Side, TaneMount};
+use crate::pass::{self, bytes, give, handle, take, Sized_};
+use crate::stat::RawStat;
+use std::ffi::{c_char, CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::{Mutex, MutexGuard};
+use tane_worker::{Dir, Entry, Lister, Listing, Stat};
 
 /// The lock is for programs that list from several threads.
-pub struct TaneDir(Mutex<ReadDir>);
+pub struct TaneDir(Mutex<Open>);
+
+struct Open {
+    source: Source,
+    /// Where it began.
+    top: CString,
+    /// The directory at hand.
+    path: CString,
+    /// About the entry that was given last.
+    stat: Option<Stat>,
+}
+
+enum Source {
+    Here(Box<Lister>),
+    There(Dir),
+}
 
 #[repr(C)]
 pub struct RawDirent {
@@ -22,6 +39,25 @@ pub struct RawDirent {
 // SAFETY: integers.
 unsafe impl Sized_ for RawDirent {}
 
+fn open(mount: &TaneMount, path: &OsStr, flags: u32) -> Result<TaneDir> {
+    let top = CString::new(path.as_bytes()).unwrap_or_default();
+    Ok(TaneDir(Mutex::new(Open {
+        source: match mount.side() {
+            Side::Here(tree) => Source::Here(Box::new(Lister::new(tree, path, flags)?)),
+            Side::There(mount) => Source::There(mount.list(path, flags)?),
+        },
+        path: top.clone(),
+        top,
+        stat: None,
+    })))
+}
+
+impl TaneDir {
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
 #[no_mangle]
 pub unsafe extern "C" fn tane_opendir(
     mount: *mut TaneMount,
@@ -29,23 +65,40 @@ pub unsafe extern "C" fn tane_opendir(
     dir: *mut *mut TaneDir,
 ) -> i32 {
     // SAFETY: as tane.h says.
+    unsafe { tane_list(mount, name, 0, dir) }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn tane_list(
+    mount: *mut TaneMount,
+    name: *const c_char,
+    flags: u32,
+    dir: *mut *mut TaneDir,
+) -> i32 {
+    // SAFETY: as tane.h says.
     answer(|| unsafe {
-        let (tree, name) = (&handle(mount)?.mount, path(name)?);
-        give(dir, || Ok(TaneDir(Mutex::new(tree.read_dir(name)?))))
+        let (mount, name) = (handle(mount)?, bytes(name)?);
+        give(dir, || open(mount, name, flags))
     })
 }
 
-fn mode(kind: Option<FileType>) -> u32 {
-    match kind {
-        Some(FileType::File) => libc::S_IFREG,
-        Some(FileType::Dir) => libc::S_IFDIR,
-        Some(FileType::Symlink) => libc::S_IFLNK,
-        Some(FileType::BlockDevice) => libc::S_IFBLK,
-        Some(FileType::CharDevice) => libc::S_IFCHR,
-        Some(FileType::Fifo) => libc::S_IFIFO,
-        Some(FileType::Socket) => libc::S_IFSOCK,
-        Some(FileType::Unknown) | None => 0,
+const ENTRY: i32 = 1;
+const DIRECTORY: i32 = 2;
+
+fn dirent(entry: &Entry) -> RawDirent {
+    let name = entry.name.as_bytes();
+    let mut raw = RawDirent {
+        size: 0,
+        ino: entry.ino,
+        kind: entry.kind,
+        name_len: name.len() as u32,
+        name: [0; 256],
+    };
+    // Linux has no longer names; the last byte stays a NUL in any case.
+    for (to, from) in raw.name[..255].iter_mut().zip(name) {
+        *to = *from as c_char;
     }
+    raw
 }
 
 #[no_mangle]
@@ -53,36 +106,63 @@ pub unsafe extern "C" fn tane_readdir(dir: *mut TaneDir, to: *mut RawDirent) -> 
     answer(|| {
         pass::check(to)?;
         // SAFETY: as tane.h says.
-        let dir = unsafe { handle(dir) }?;
-        let mut listing = dir.0.lock().unwrap_or_else(|e| e.into_inner());
-        let Some(entry) = listing.next_entry()? else {
-            return Ok(0);
+        let mut open = unsafe { handle(dir) }?.lock();
+        open.stat = None;
+        let next = match &mut open.source {
+            Source::Here(lister) => lister.next()?,
+            Source::There(dir) => dir.next()?,
         };
-        let name = entry.c_name().to_bytes();
-        let mut raw = RawDirent {
-            size: 0,
-            ino: entry.ino(),
-            kind: mode(entry.file_type()),
-            name_len: name.len() as u32,
-            name: [0; 256],
-        };
-        // Linux has no longer names; the last byte stays a NUL in any case.
-        for (to, from) in raw.name[..255].iter_mut().zip(name) {
-            *to = *from as c_char;
+        match next {
+            None => Ok(0),
+            Some(Listing::Entry(entry)) => {
+                // SAFETY: as tane.h says.
+                unsafe { pass::write(to, &dirent(&entry)) }?;
+                open.stat = entry.stat;
+                Ok(ENTRY)
+            }
+            Some(Listing::Directory(below)) => {
+                let mut path = open.top.as_bytes().to_vec();
+                if !path.ends_with(b"/") {
+                    path.push(b'/');
+                }
+                path.extend_from_slice(below.as_bytes());
+                open.path = CString::new(path).unwrap_or_default();
+                Ok(DIRECTORY)
+            }
         }
-        // SAFETY: as tane.h says.
-        unsafe { pass::write(to, &raw) }?;
-        Ok(1)
     })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn tane_entry_stat(dir: *mut TaneDir, stat: *mut RawStat) -> i32 {
+    done(|| {
+        // SAFETY: as tane.h says.
+        let open = unsafe { handle(dir) }?.lock();
+        let none = || Failure::new(libc::ENODATA, "nothing is known of this entry");
+        // SAFETY: as tane.h says.
+        unsafe { pass::write(stat, open.stat.as_ref().ok_or_else(none)?) }
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn tane_dir_path(dir: *const TaneDir) -> *const c_char {
+    // SAFETY: as tane.h says.
+    match unsafe { handle(dir) } {
+        Ok(dir) => dir.lock().path.as_ptr(),
+        Err(_) => std::ptr::null(),
+    }
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn tane_rewinddir(dir: *mut TaneDir) -> i32 {
     done(|| {
         // SAFETY: as tane.h says.
-        let dir = unsafe { handle(dir) }?;
-        let mut listing = dir.0.lock().unwrap_or_else(|e| e.into_inner());
-        listing.rewind().map_err(Failure::from)
+        let mut open = unsafe { handle(dir) }?.lock();
+        open.path = open.top.clone();
+        match &mut open.source {
+            Source::Here(lister) => lister.rewind(),
+            Source::There(dir) => dir.rewind(),
+        }
     })
 }
 

@@ -61,9 +61,9 @@ pub unsafe extern "C" fn tane_disk_open(
 ) -> i32 {
     // SAFETY: as tane.h says.
     answer(|| unsafe {
-        let (kernel, file, options) = (handle(kernel)?, path(file)?, options(raw)?);
+        let (kernel, file, options) = (handle(kernel)?.here()?, path(file)?, options(raw)?);
         give(disk, || {
-            Ok(TaneDisk::new(kernel.0.open_disk(file, &options)?))
+            Ok(TaneDisk::new(kernel.open_disk(file, &options)?))
         })
     })
 }
@@ -77,11 +77,11 @@ pub unsafe extern "C" fn tane_disk_add(
 ) -> i32 {
     // SAFETY: as tane.h says.
     answer(|| unsafe {
-        let (kernel, options) = (handle(kernel)?, options(raw)?);
+        let (kernel, options) = (handle(kernel)?.here()?, options(raw)?);
         let ops = pass::read(ops)?;
         give(disk, || {
             let (backend, owner) = backend(ops)?;
-            let disk = kernel.0.add_disk(backend, &options)?;
+            let disk = kernel.add_disk(backend, &options)?;
             owner.take_over();
             Ok(TaneDisk::new(disk))
         })
@@ -182,7 +182,7 @@ pub unsafe extern "C" fn tane_probe(
     // SAFETY: as tane.h says.
     answer(|| unsafe {
         pass::check(filesystem)?;
-        let Some(found) = handle(kernel)?.0.probe(path(device)?)? else {
+        let Some(found) = handle(kernel)?.here()?.probe(path(device)?)? else {
             return Ok(0);
         };
         let raw = RawFilesystem {

@@ -4,31 +4,7 @@ use std::cell::RefCell;
 use std::ffi::{c_char, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-/// An errno with what people should read about it.
-pub struct Failure {
-    pub errno: i32,
-    pub text: String,
-}
-
-pub type Result<T> = std::result::Result<T, Failure>;
-
-impl Failure {
-    pub fn new(errno: i32, text: &str) -> Self {
-        Failure {
-            errno,
-            text: text.to_owned(),
-        }
-    }
-}
-
-impl From<tane::Error> for Failure {
-    fn from(error: tane::Error) -> Self {
-        Failure {
-            errno: error.errno(),
-            text: error.to_string(),
-        }
-    }
-}
+pub use tane_worker::{Failure, Result};
 
 thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
@@ -70,16 +46,6 @@ pub fn answer(body: impl FnOnce() -> Result<i32>) -> i32 {
 /// [`answer`] for functions that return 0.
 pub fn done<E: Into<Failure>>(body: impl FnOnce() -> std::result::Result<(), E>) -> i32 {
     answer(|| body().map(|()| 0).map_err(Into::into))
-}
-
-/// A system call's result; its failure needs no text of its own.
-pub fn raw(action: &str, result: i64) -> i64 {
-    if result >= 0 {
-        return result;
-    }
-    let error = std::io::Error::from_raw_os_error(-result as i32);
-    remember(&format!("{action}: {error}"));
-    result
 }
 
 #[no_mangle]

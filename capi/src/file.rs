@@ -1,14 +1,36 @@
 //! tane_open and what follows. Data goes straight between the caller's buffer
 //! and the kernel, which answers bad pointers itself.
 
-use crate::error::{answer, done, raw, Failure};
-use crate::mount::TaneMount;
-use crate::pass::{self, give, handle, path, take};
+use crate::error::{answer, answer64, done, Failure, Result};
+use crate::kernel::elsewhere;
+use crate::mount::{Side, TaneMount};
+use crate::pass::{self, bytes, give, handle, take};
 use crate::stat::RawStat;
 use std::ffi::{c_char, c_void};
-use tane::{File, OpenOptions};
+use tane::File;
+use tane_worker::FileCalls;
 
-pub struct TaneFile(pub File);
+pub enum TaneFile {
+    Here(File),
+    There(tane_worker::File),
+}
+
+impl TaneFile {
+    /// For what takes memory that both have.
+    pub fn here(&self) -> Result<&File> {
+        match self {
+            TaneFile::Here(file) => Ok(file),
+            TaneFile::There(_) => Err(elsewhere()),
+        }
+    }
+
+    fn calls(&self) -> &dyn FileCalls {
+        match self {
+            TaneFile::Here(file) => file,
+            TaneFile::There(file) => file,
+        }
+    }
+}
 
 #[no_mangle]
 pub unsafe extern "C" fn tane_open(
@@ -20,15 +42,14 @@ pub unsafe extern "C" fn tane_open(
 ) -> i32 {
     // SAFETY: as tane.h says.
     answer(|| unsafe {
-        let (tree, name) = (&handle(mount)?.mount, path(name)?);
-        let access = flags & libc::O_ACCMODE;
-        let mut options = OpenOptions::new();
-        options
-            .read(access != libc::O_WRONLY)
-            .write(access != libc::O_RDONLY)
-            .mode(mode)
-            .custom_flags(flags & !libc::O_ACCMODE);
-        give(file, || Ok(TaneFile(options.open(tree, name)?)))
+        let (mount, name) = (handle(mount)?, bytes(name)?);
+        give(file, || match mount.side() {
+            Side::Here(tree) => {
+                let file = tane_worker::open_file(tree, name, flags, mode)?;
+                Ok(TaneFile::Here(file))
+            }
+            Side::There(mount) => Ok(TaneFile::There(mount.open_file(name, flags, mode)?)),
+        })
     })
 }
 
@@ -44,37 +65,60 @@ pub unsafe extern "C" fn tane_close(file: *mut TaneFile) {
 #[no_mangle]
 pub unsafe extern "C" fn tane_fd(file: *const TaneFile) -> i32 {
     // SAFETY: as tane.h says.
-    answer(|| Ok(unsafe { handle(file) }?.0.kernel_fd()))
+    answer(|| match unsafe { handle(file) }? {
+        TaneFile::Here(file) => Ok(file.kernel_fd()),
+        TaneFile::There(file) => Ok(file.kernel_fd()),
+    })
 }
 
-/// A system call whose first argument is the file.
+/// The caller's memory; nothing may be NULL.
 ///
 /// # Safety
 /// As tane.h says.
-unsafe fn call(action: &str, file: *mut TaneFile, nr: i64, args: [u64; 3]) -> i64 {
+unsafe fn room<'a>(buf: *mut c_void, len: usize) -> Result<&'a mut [u8]> {
+    match (buf.is_null(), len) {
+        (_, 0) => Ok(&mut []),
+        (true, _) => Err(Failure::new(libc::EFAULT, "the buffer is NULL")),
+        // SAFETY: the caller's word.
+        (false, _) => Ok(unsafe { std::slice::from_raw_parts_mut(buf.cast(), len) }),
+    }
+}
+
+/// Move data: by a system call of the kernel here, which answers bad pointers itself,
+/// or through a worker.
+///
+/// # Safety
+/// As tane.h says.
+unsafe fn transfer(
+    (action, nr): (&str, i64),
+    file: *mut TaneFile,
+    (buf, len, offset): (*mut c_void, usize, u64),
+    there: impl FnOnce(&tane_worker::File, &mut [u8]) -> Result<usize>,
+) -> i64 {
     // SAFETY: as tane.h says.
-    let file = match unsafe { handle(file) } {
-        Ok(file) => &file.0,
-        Err(failure) => return raw(action, -i64::from(failure.errno)),
-    };
-    let [a, b, c] = args;
-    let args = [file.kernel_fd() as u64, a, b, c, 0, 0];
-    // SAFETY: the caller owns the buffers.
-    raw(action, unsafe { file.kernel().syscall(nr, args) })
+    answer64(|| unsafe {
+        match handle(file)? {
+            TaneFile::Here(file) => {
+                let args = [buf as u64, len as u64, offset];
+                tane_worker::raw(file, action, nr, args)
+            }
+            TaneFile::There(file) => Ok(there(file, room(buf, len)?)? as i64),
+        }
+    })
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn tane_read(file: *mut TaneFile, buf: *mut c_void, len: usize) -> i64 {
-    let args = [buf as u64, len as u64, 0];
+    let (call, data) = (("read", libc::SYS_read), (buf, len, 0));
     // SAFETY: as tane.h says.
-    unsafe { call("read", file, libc::SYS_read, args) }
+    unsafe { transfer(call, file, data, |file, to| file.read(to)) }
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn tane_write(file: *mut TaneFile, buf: *const c_void, len: usize) -> i64 {
-    let args = [buf as u64, len as u64, 0];
+    let (call, data) = (("write", libc::SYS_write), (buf.cast_mut(), len, 0));
     // SAFETY: as tane.h says.
-    unsafe { call("write", file, libc::SYS_write, args) }
+    unsafe { transfer(call, file, data, |file, from| file.write(from)) }
 }
 
 #[no_mangle]
@@ -84,9 +128,9 @@ pub unsafe extern "C" fn tane_pread(
     len: usize,
     offset: u64,
 ) -> i64 {
-    let args = [buf as u64, len as u64, offset];
+    let (call, data) = (("read", libc::SYS_pread64), (buf, len, offset));
     // SAFETY: as tane.h says.
-    unsafe { call("read", file, libc::SYS_pread64, args) }
+    unsafe { transfer(call, file, data, |file, to| file.pread(to, offset)) }
 }
 
 #[no_mangle]
@@ -96,40 +140,46 @@ pub unsafe extern "C" fn tane_pwrite(
     len: usize,
     offset: u64,
 ) -> i64 {
-    let args = [buf as u64, len as u64, offset];
+    let (call, data) = (("write", libc::SYS_pwrite64), (buf.cast_mut(), len, offset));
     // SAFETY: as tane.h says.
-    unsafe { call("write", file, libc::SYS_pwrite64, args) }
+    unsafe { transfer(call, file, data, |file, from| file.pwrite(from, offset)) }
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn tane_lseek(file: *mut TaneFile, offset: i64, whence: i32) -> i64 {
-    let args = [offset as u64, whence as u64, 0];
     // SAFETY: as tane.h says.
-    unsafe { call("seek", file, libc::SYS_lseek, args) }
+    answer64(|| match unsafe { handle(file) }? {
+        TaneFile::Here(file) => {
+            let args = [offset as u64, whence as u64, 0];
+            // SAFETY: no pointers.
+            unsafe { tane_worker::raw(file, "seek", libc::SYS_lseek, args) }
+        }
+        TaneFile::There(file) => file.lseek(offset, whence),
+    })
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn tane_fsync(file: *mut TaneFile) -> i32 {
     // SAFETY: as tane.h says.
-    done(|| Ok::<_, Failure>(unsafe { handle(file) }?.0.sync_all()?))
+    done(|| unsafe { handle(file) }?.calls().fsync())
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn tane_fdatasync(file: *mut TaneFile) -> i32 {
     // SAFETY: as tane.h says.
-    done(|| Ok::<_, Failure>(unsafe { handle(file) }?.0.sync_data()?))
+    done(|| unsafe { handle(file) }?.calls().fdatasync())
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn tane_fstat(file: *mut TaneFile, stat: *mut RawStat) -> i32 {
     // SAFETY: as tane.h says.
-    done(|| unsafe { pass::write(stat, &handle(file)?.0.metadata()?.into()) })
+    done(|| unsafe { pass::write(stat, &handle(file)?.calls().fstat()?) })
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn tane_ftruncate(file: *mut TaneFile, length: u64) -> i32 {
     // SAFETY: as tane.h says.
-    done(|| Ok::<_, Failure>(unsafe { handle(file) }?.0.set_len(length)?))
+    done(|| unsafe { handle(file) }?.calls().ftruncate(length))
 }
 
 #[no_mangle]
@@ -140,5 +190,9 @@ pub unsafe extern "C" fn tane_fallocate(
     len: u64,
 ) -> i32 {
     // SAFETY: as tane.h says.
-    done(|| Ok::<_, Failure>(unsafe { handle(file) }?.0.allocate(mode, offset, len)?))
+    done(|| {
+        unsafe { handle(file) }?
+            .calls()
+            .fallocate(mode, offset, len)
+    })
 }

@@ -2,14 +2,20 @@
 
 use crate::error::{answer, answer64, Failure, Result};
 use crate::kernel::TaneKernel;
-use crate::mount::{self, RawMountOptions, TaneMount};
-use crate::pass::{self, array, give, handle, path, read_or_zero, take, text, Sized_};
-use std::ffi::{c_char, c_void, OsStr};
+use crate::mount::{self, RawMountOptions, Side, TaneMount};
+use crate::pass::{self, give, handle, path, read_or_zero, take, text, Sized_};
+use crate::worker::{self, RawWorkerOptions};
+use std::ffi::{c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use tane::{Address, HostFiles, Image, ImageOptions, ImagePath, Selector, Volume, VolumeKind};
+use tane::{Address, HostFiles, Image, ImageOptions, ImagePath, Selector};
+use tane_worker::{ImageCalls, VolumeRecord};
 
-pub struct TaneImage(Image);
+pub enum TaneImage {
+    Here(Image),
+    /// In a worker, which the image has for itself.
+    There(tane_worker::Image),
+}
 
 #[repr(C)]
 pub struct RawSecret {
@@ -30,12 +36,48 @@ pub struct RawImageOptions {
     secret_count: usize,
     notice: Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize)>,
     notice_arg: *mut c_void,
+    worker: *const RawWorkerOptions,
 }
 
 // SAFETY: integers, pointers and an optional function.
 unsafe impl Sized_ for RawImageOptions {}
 
 const WRITE: u32 = 1;
+
+/// What both ways of opening an image are told, each by methods of the same names.
+macro_rules! fill {
+    ($options:ident, $raw:ident, $format:expr) => {
+        $options.write($raw.flags & WRITE != 0);
+        // SAFETY: as tane.h says.
+        unsafe {
+            if let Some(format) = text($raw.format)? {
+                $options.format($format(&format)?);
+            }
+            if !$raw.overlay.is_null() {
+                $options.overlay(path($raw.overlay)?);
+            }
+            for place in paths($raw.trust)? {
+                $options.trust(place);
+            }
+            for image in paths($raw.with)? {
+                $options.with(image);
+            }
+            for at in 0..$raw.secret_count {
+                let secret = handle($raw.secrets.add(at))?;
+                let data = handle(secret.data.cast::<u8>())?;
+                $options.secret(std::slice::from_raw_parts(data, secret.len));
+            }
+        }
+        if let Some(notice) = $raw.notice {
+            let argument = Argument($raw.notice_arg);
+            $options.notice(move |text| {
+                let argument = &argument;
+                // SAFETY: the caller's function, with its argument.
+                unsafe { notice(argument.0, text.as_ptr().cast(), text.len()) }
+            });
+        }
+    };
+}
 
 /// The caller's argument, which it wants to have back on any thread.
 struct Argument(*mut c_void);
@@ -62,39 +104,28 @@ unsafe fn paths<'a>(mut list: *const *const c_char) -> Result<Vec<&'a Path>> {
 
 /// # Safety
 /// As tane.h says.
-unsafe fn options(raw: &RawImageOptions) -> Result<ImageOptions> {
+unsafe fn here(kernel: &TaneKernel, name: &Path, raw: &RawImageOptions) -> Result<TaneImage> {
+    if !raw.worker.is_null() {
+        let text = "a kernel in this process and a worker exclude each other";
+        return Err(Failure::new(libc::EINVAL, text));
+    }
+    let kernel = kernel.here()?;
     let mut options = ImageOptions::new();
-    options.write(raw.flags & WRITE != 0);
+    let parse = |name: &str| {
+        let format = name.parse();
+        format.map_err(|e: String| Failure::new(libc::EINVAL, e))
+    };
+    fill!(options, raw, parse);
+    Ok(TaneImage::Here(options.open(name, || Ok(kernel.clone()))?))
+}
+
+/// # Safety
+/// As tane.h says.
+unsafe fn there(name: &Path, raw: &RawImageOptions) -> Result<TaneImage> {
     // SAFETY: as tane.h says.
-    unsafe {
-        if let Some(format) = text(raw.format)? {
-            let format = format.parse();
-            options.format(format.map_err(|e: String| Failure::new(libc::EINVAL, &e))?);
-        }
-        if !raw.overlay.is_null() {
-            options.overlay(path(raw.overlay)?);
-        }
-        for place in paths(raw.trust)? {
-            options.trust(place);
-        }
-        for image in paths(raw.with)? {
-            options.with(image);
-        }
-        for at in 0..raw.secret_count {
-            let secret = handle(raw.secrets.add(at))?;
-            let data = handle(secret.data.cast::<u8>())?;
-            options.secret(std::slice::from_raw_parts(data, secret.len));
-        }
-    }
-    if let Some(notice) = raw.notice {
-        let argument = Argument(raw.notice_arg);
-        options.notice(move |text| {
-            let argument = &argument;
-            // SAFETY: the caller's function, with its argument.
-            unsafe { notice(argument.0, text.as_ptr().cast(), text.len()) }
-        });
-    }
-    Ok(options)
+    let mut options = unsafe { worker::options(raw.worker) }?;
+    fill!(options, raw, Result::<&str>::Ok);
+    Ok(TaneImage::There(options.open(name)?))
 }
 
 #[no_mangle]
@@ -106,11 +137,37 @@ pub unsafe extern "C" fn tane_image_open(
 ) -> i32 {
     // SAFETY: as tane.h says.
     answer(|| unsafe {
-        let (kernel, name, raw) = (handle(kernel)?, path(name)?, read_or_zero(raw)?);
-        let options = options(&raw)?;
-        give(image, || {
-            Ok(TaneImage(options.open(name, || Ok(kernel.0.clone()))?))
+        let (name, raw) = (path(name)?, read_or_zero(raw)?);
+        give(image, || match kernel.as_ref() {
+            Some(kernel) => here(kernel, name, &raw),
+            None => there(name, &raw),
         })
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn tane_image_kernel(
+    image: *mut TaneImage,
+    kernel: *mut *mut TaneKernel,
+) -> i32 {
+    // SAFETY: as tane.h says.
+    answer(|| unsafe {
+        let image = handle(image)?;
+        give(kernel, || {
+            Ok(match image {
+                TaneImage::Here(image) => TaneKernel::Here(image.kernel().clone()),
+                TaneImage::There(image) => TaneKernel::There(image.clone()),
+            })
+        })
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn tane_image_worker(image: *const TaneImage) -> i32 {
+    // SAFETY: as tane.h says.
+    answer(|| match unsafe { handle(image) }? {
+        TaneImage::Here(_) => Ok(0),
+        TaneImage::There(image) => Ok(image.pid() as i32),
     })
 }
 
@@ -133,82 +190,41 @@ pub unsafe extern "C" fn tane_image_mount(
     // SAFETY: as tane.h says.
     answer(|| unsafe {
         let (image, selector) = (handle(image)?, text(selector)?);
-        let selector = selector.as_deref().map(Selector::parse).transpose()?;
-        let options = mount::options(raw)?;
-        give(mount, || {
-            Ok(TaneMount::new(image.0.mount(selector.as_ref(), &options)?))
+        let how = mount::options(raw)?;
+        give(mount, || match image {
+            TaneImage::Here(image) => {
+                let selector = selector.as_deref().map(Selector::parse).transpose()?;
+                let mount = image.mount(selector.as_ref(), &how.options())?;
+                Ok(TaneMount::here(mount))
+            }
+            TaneImage::There(image) => {
+                let mount = image.mount(selector.as_deref(), &how)?;
+                Ok(TaneMount::there(mount))
+            }
         })
     })
 }
 
-#[repr(C)]
-pub struct RawVolume {
-    size: usize,
-    kind: u32,
-    flags: u32,
-    partition: u32,
-    reserved: u32,
-    start: u64,
-    length: u64,
-    selector: [c_char; 320],
-    fstype: [c_char; 32],
-    label: [c_char; 256],
-    uuid: [c_char; 64],
-    name: [c_char; 320],
-    note: [c_char; 256],
-}
-
 // SAFETY: integers.
-unsafe impl Sized_ for RawVolume {}
-
-const MOUNTABLE: u32 = 1;
-const LOCKED: u32 = 2;
-
-fn volume(volume: &Volume, selector: Option<&str>) -> RawVolume {
-    let (kind, partition) = match volume.kind {
-        VolumeKind::Disk => (0, 0),
-        VolumeKind::Partition(number) => (1, number),
-        VolumeKind::Luks => (2, 0),
-        VolumeKind::Logical { .. } => (3, 0),
-        VolumeKind::Raid => (4, 0),
-        VolumeKind::Verity => (5, 0),
-    };
-    let found = volume.found.as_ref();
-    let label = found.and_then(|f| f.label.as_deref());
-    let uuid = found.and_then(|f| f.uuid.as_deref());
-    let flag = |is: bool, bit: u32| if is { bit } else { 0 };
-    RawVolume {
-        size: 0,
-        kind,
-        flags: flag(volume.is_mountable(), MOUNTABLE) | flag(volume.locked, LOCKED),
-        partition,
-        reserved: 0,
-        start: volume.start.unwrap_or(0),
-        length: volume.size,
-        selector: array(selector.unwrap_or_default()),
-        fstype: array(found.map_or("", |f| f.fstype.as_str())),
-        label: array(label.unwrap_or_default()),
-        uuid: array(uuid.or(volume.uuid.as_deref()).unwrap_or_default()),
-        name: array(volume.name.as_deref().unwrap_or_default()),
-        note: array(volume.note.as_deref().unwrap_or_default()),
-    }
-}
+unsafe impl Sized_ for VolumeRecord {}
 
 #[no_mangle]
 pub unsafe extern "C" fn tane_image_volumes(
     image: *mut TaneImage,
-    to: *mut RawVolume,
+    to: *mut VolumeRecord,
     count: usize,
 ) -> i32 {
     answer(|| {
         // SAFETY: as tane.h says.
-        let volumes = unsafe { handle(image) }?.0.volumes()?;
-        for (at, found) in volumes.list().iter().enumerate().take(count) {
-            let raw = volume(found, volumes.selector(found).as_deref());
+        let volumes = match unsafe { handle(image) }? {
+            TaneImage::Here(image) => ImageCalls::volumes(image),
+            TaneImage::There(image) => image.volumes(),
+        }?;
+        for (at, found) in volumes.0.iter().enumerate().take(count) {
             // SAFETY: the caller's array of `count` structures.
-            unsafe { pass::write(to.wrapping_add(at), &raw) }?;
+            unsafe { pass::write(to.wrapping_add(at), found) }?;
         }
-        Ok(volumes.list().len() as i32)
+        Ok(volumes.0.len() as i32)
     })
 }
 
@@ -284,7 +300,7 @@ pub unsafe extern "C" fn tane_read_files(
 ) -> i64 {
     // SAFETY: as tane.h says.
     answer64(|| unsafe {
-        let tree = &handle(mount)?.mount;
+        let mount = handle(mount)?;
         if count == 0 {
             return Ok(0);
         }
@@ -292,38 +308,27 @@ pub unsafe extern "C" fn tane_read_files(
         handle(lengths)?;
         handle(buf.cast::<u8>())?;
         let mut free = std::slice::from_raw_parts_mut(buf.cast::<u8>(), len);
+        let each = |at: usize, fared: std::result::Result<usize, i32>| {
+            *lengths.add(at) = fared.map_or_else(|errno| -i64::from(errno), |n| n as i64);
+        };
+        let tree = match mount.side() {
+            Side::Here(tree) => tree,
+            Side::There(mount) => {
+                let name = |at| (at < count).then(|| pass::bytes(*names.add(at)));
+                return Ok(mount.read_files(name, free, each)? as i64);
+            }
+        };
         for at in 0..count {
             let name = pass::bytes(*names.add(at))?;
-            match read_file(tree, name, free) {
+            match tane_worker::read_file(tree, name, free) {
                 Ok(Some(n)) => {
-                    *lengths.add(at) = n as i64;
+                    each(at, Ok(n));
                     free = &mut free[n..];
                 }
                 Ok(None) => return Ok(at as i64),
-                Err(errno) => *lengths.add(at) = -i64::from(errno),
+                Err(errno) => each(at, Err(errno)),
             }
         }
         Ok(count as i64)
     })
-}
-
-/// None: it is longer than `to`, or may be.
-fn read_file(
-    tree: &tane::Tree,
-    name: &OsStr,
-    to: &mut [u8],
-) -> std::result::Result<Option<usize>, i32> {
-    let mut options = tane::OpenOptions::new();
-    // A FIFO must not keep the others waiting.
-    options.read(true).custom_flags(libc::O_NONBLOCK);
-    let file = options.open(tree, name).map_err(|e| e.errno())?;
-    let mut done = 0;
-    while done < to.len() {
-        match file.read_at(&mut to[done..], done as u64) {
-            Ok(0) => return Ok(Some(done)),
-            Ok(n) => done += n,
-            Err(e) => return Err(e.raw_os_error().unwrap_or(libc::EIO)),
-        }
-    }
-    Ok(None)
 }

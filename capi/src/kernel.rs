@@ -1,11 +1,39 @@
 //! tane_kernel_*, tane_syscall.
 
-use crate::error::{answer, answer64, Result};
+use crate::error::{answer, answer64, Failure, Result};
 use crate::pass::{copy_text, give, handle, path, read_or_zero, take, text, Sized_};
 use std::ffi::{c_char, c_void};
 use tane::Kernel;
+use tane_worker::KernelCalls;
 
-pub struct TaneKernel(pub Kernel);
+pub enum TaneKernel {
+    Here(Kernel),
+    /// That of an image which a worker serves.
+    There(tane_worker::Image),
+}
+
+impl TaneKernel {
+    /// For what takes memory that both have.
+    pub fn here(&self) -> Result<&Kernel> {
+        match self {
+            TaneKernel::Here(kernel) => Ok(kernel),
+            TaneKernel::There(_) => Err(elsewhere()),
+        }
+    }
+
+    fn calls(&self) -> &dyn KernelCalls {
+        match self {
+            TaneKernel::Here(kernel) => kernel,
+            TaneKernel::There(image) => image,
+        }
+    }
+}
+
+pub fn elsewhere() -> Failure {
+    let text = "this kernel runs jailed in a process of its own: for this, open the image with \
+                a kernel in this process";
+    Failure::new(libc::EOPNOTSUPP, text)
+}
 
 #[repr(C)]
 pub struct KernelOptions {
@@ -58,7 +86,7 @@ unsafe fn boot(options: &KernelOptions) -> Result<TaneKernel> {
             unsafe { log(argument.0, text.as_ptr().cast(), text.len()) }
         });
     }
-    Ok(TaneKernel(builder.boot()?))
+    Ok(TaneKernel::Here(builder.boot()?))
 }
 
 #[no_mangle]
@@ -87,7 +115,7 @@ pub unsafe extern "C" fn tane_kernel_halt(kernel: *mut TaneKernel) {
     answer(|| {
         // SAFETY: as tane.h says.
         if let Ok(kernel) = unsafe { handle(kernel) } {
-            kernel.0.halt();
+            let _ = kernel.calls().halt();
         }
         Ok(0)
     });
@@ -96,7 +124,8 @@ pub unsafe extern "C" fn tane_kernel_halt(kernel: *mut TaneKernel) {
 #[no_mangle]
 pub unsafe extern "C" fn tane_kernel_is_alive(kernel: *const TaneKernel) -> i32 {
     // SAFETY: as tane.h says.
-    answer(|| Ok(unsafe { handle(kernel) }?.0.is_alive().into()))
+    // A worker that has ended answers nothing.
+    answer(|| Ok(matches!(unsafe { handle(kernel) }?.calls().is_alive(), Ok(true)).into()))
 }
 
 #[no_mangle]
@@ -106,7 +135,7 @@ pub unsafe extern "C" fn tane_kernel_dmesg(
     len: usize,
 ) -> i64 {
     // SAFETY: as tane.h says.
-    answer64(|| unsafe { copy_text(handle(kernel)?.0.dmesg().as_bytes(), buf, len) })
+    answer64(|| unsafe { copy_text(handle(kernel)?.calls().dmesg()?.as_bytes(), buf, len) })
 }
 
 #[no_mangle]
@@ -116,7 +145,7 @@ pub unsafe extern "C" fn tane_kernel_last_words(
     len: usize,
 ) -> i64 {
     // SAFETY: as tane.h says.
-    answer64(|| unsafe { copy_text(handle(kernel)?.0.last_words().as_bytes(), buf, len) })
+    answer64(|| unsafe { copy_text(handle(kernel)?.calls().last_words()?.as_bytes(), buf, len) })
 }
 
 #[no_mangle]
@@ -131,9 +160,9 @@ pub unsafe extern "C" fn tane_syscall(
     arg5: u64,
 ) -> i64 {
     // SAFETY: as tane.h says.
-    match unsafe { handle(kernel) } {
+    match unsafe { handle(kernel) }.and_then(TaneKernel::here) {
         // SAFETY: the caller owns what the arguments point to.
-        Ok(kernel) => unsafe { kernel.0.syscall(nr, [arg0, arg1, arg2, arg3, arg4, arg5]) },
+        Ok(kernel) => unsafe { kernel.syscall(nr, [arg0, arg1, arg2, arg3, arg4, arg5]) },
         Err(failure) => -i64::from(failure.errno),
     }
 }

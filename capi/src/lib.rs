@@ -16,7 +16,12 @@
 //! dir.rs      tane_opendir and what follows
 //! memory.rs   tane_buffer_*, tane_map and what follows
 //! jail.rs     tane_jail
+//! worker.rs   struct tane_worker_options
 //! ```
+
+//!
+//! What images give is here or in a worker (crate `tane-worker`): the same calls are
+//! made of either.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 // What callers must know is in tane.h, for all functions alike.
@@ -35,4 +40,5 @@ mod mount;
 mod pass;
 mod path;
 mod stat;
+mod worker;
 mod xattr;

@@ -24,7 +24,7 @@ pub unsafe extern "C" fn tane_buffer_alloc(
 ) -> i32 {
     // SAFETY: as tane.h says.
     answer(|| unsafe {
-        let kernel = &handle(kernel)?.0;
+        let kernel = handle(kernel)?.here()?;
         let new = || kernel.buffer(len).map_err(|e| failure(&e, "buffer"));
         give(buffer, || Ok(TaneBuffer(new()?)))
     })
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn tane_map(
 ) -> i32 {
     // SAFETY: as tane.h says.
     answer(|| unsafe {
-        let file = &handle(file)?.0;
+        let file = handle(file)?.here()?;
         if flags & !(WRITE | PRIVATE | POPULATE) != 0 {
             let text = "mmap: flags that this library does not know";
             return Err(Failure::new(libc::EINVAL, text));

@@ -4,18 +4,56 @@ use crate::error::{answer, done, Failure, Result};
 use crate::kernel::TaneKernel;
 use crate::pass::{self, bytes, c_path, give, handle, read_or_zero, take, text, Sized_};
 use std::ffi::{c_char, CString};
-use tane::{Mount, MountOptions};
+use tane::{Mount, Tree};
+use tane_worker::{Calls, MountHow, StatFs};
 
 pub struct TaneMount {
-    pub mount: Mount,
+    kind: Kind,
     place: CString,
 }
 
+enum Kind {
+    Here(Mount),
+    There(tane_worker::Mount),
+}
+
 impl TaneMount {
-    pub fn new(mount: Mount) -> Self {
+    pub fn here(mount: Mount) -> Self {
         let place = c_path(mount.mount_point());
-        TaneMount { mount, place }
+        TaneMount {
+            kind: Kind::Here(mount),
+            place,
+        }
     }
+
+    pub fn there(mount: tane_worker::Mount) -> Self {
+        let place = c_path(mount.mount_point());
+        TaneMount {
+            kind: Kind::There(mount),
+            place,
+        }
+    }
+
+    /// Whichever it is.
+    pub fn calls(&self) -> &dyn Calls {
+        match &self.kind {
+            Kind::Here(mount) => &**mount,
+            Kind::There(mount) => mount,
+        }
+    }
+
+    pub fn side(&self) -> Side<'_> {
+        match &self.kind {
+            Kind::Here(mount) => Side::Here(mount),
+            Kind::There(mount) => Side::There(mount),
+        }
+    }
+}
+
+/// For what is done in two ways.
+pub enum Side<'a> {
+    Here(&'a Tree),
+    There(&'a tane_worker::Mount),
 }
 
 #[repr(C)]
@@ -30,31 +68,18 @@ pub struct RawMountOptions {
 // SAFETY: integers and pointers.
 unsafe impl Sized_ for RawMountOptions {}
 
-const READ_ONLY: u32 = 1;
-const DEVICES: u32 = 2;
-const EXEC: u32 = 4;
-const ATIME: u32 = 8;
-
 /// # Safety
 /// As tane.h says.
-pub unsafe fn options(raw: *const RawMountOptions) -> Result<MountOptions> {
-    let mut options = MountOptions::new();
+pub unsafe fn options(raw: *const RawMountOptions) -> Result<MountHow> {
     // SAFETY: as tane.h says.
     unsafe {
         let raw = read_or_zero(raw)?;
-        options
-            .options(&text(raw.options)?.unwrap_or_default())
-            .devices(raw.flags & DEVICES != 0)
-            .exec(raw.flags & EXEC != 0)
-            .atime(raw.flags & ATIME != 0);
-        if raw.flags & READ_ONLY != 0 {
-            options.read_only(true);
-        }
-        if let Some(fstype) = text(raw.fstype)? {
-            options.fstype(fstype);
-        }
+        Ok(MountHow {
+            flags: raw.flags,
+            fstype: text(raw.fstype)?,
+            options: text(raw.options)?.unwrap_or_default(),
+        })
     }
-    Ok(options)
 }
 
 #[no_mangle]
@@ -66,9 +91,9 @@ pub unsafe extern "C" fn tane_mount(
 ) -> i32 {
     // SAFETY: as tane.h says.
     answer(|| unsafe {
-        let (kernel, source, options) = (handle(kernel)?, bytes(source)?, options(raw)?);
+        let (kernel, source, how) = (handle(kernel)?.here()?, bytes(source)?, options(raw)?);
         give(mount, || {
-            Ok(TaneMount::new(options.mount(&kernel.0, source)?))
+            Ok(TaneMount::here(how.options().mount(kernel, source)?))
         })
     })
 }
@@ -76,8 +101,9 @@ pub unsafe extern "C" fn tane_mount(
 #[no_mangle]
 pub unsafe extern "C" fn tane_unmount(mount: *mut TaneMount) -> i32 {
     // SAFETY: as tane.h says.
-    done(|| match unsafe { take(mount) } {
-        Some(taken) => taken.mount.unmount(),
+    done(|| match unsafe { take(mount) }.map(|taken| taken.kind) {
+        Some(Kind::Here(mount)) => mount.unmount().map_err(Failure::from),
+        Some(Kind::There(mount)) => mount.unmount(),
         None => Ok(()),
     })
 }
@@ -94,54 +120,23 @@ pub unsafe extern "C" fn tane_mount_point(mount: *const TaneMount) -> *const c_c
 #[no_mangle]
 pub unsafe extern "C" fn tane_mount_fd(mount: *const TaneMount) -> i32 {
     // SAFETY: as tane.h says.
-    answer(|| Ok(unsafe { handle(mount) }?.mount.root_fd()))
+    answer(|| match unsafe { handle(mount) }?.side() {
+        Side::Here(tree) => Ok(tree.root_fd()),
+        Side::There(mount) => Ok(mount.root_fd()),
+    })
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn tane_sync(mount: *mut TaneMount) -> i32 {
     // SAFETY: as tane.h says.
-    done(|| {
-        unsafe { handle(mount) }?
-            .mount
-            .sync()
-            .map_err(Failure::from)
-    })
-}
-
-#[repr(C)]
-pub struct RawStatfs {
-    size: usize,
-    magic: u64,
-    block_size: u64,
-    total: u64,
-    free: u64,
-    available: u64,
-    files: u64,
-    files_free: u64,
-    name_max: u32,
-    read_only: u32,
+    done(|| unsafe { handle(mount) }?.calls().sync())
 }
 
 // SAFETY: integers.
-unsafe impl Sized_ for RawStatfs {}
+unsafe impl Sized_ for StatFs {}
 
 #[no_mangle]
-pub unsafe extern "C" fn tane_statfs(mount: *mut TaneMount, statfs: *mut RawStatfs) -> i32 {
+pub unsafe extern "C" fn tane_statfs(mount: *mut TaneMount, statfs: *mut StatFs) -> i32 {
     // SAFETY: as tane.h says.
-    done(|| unsafe {
-        let found = handle(mount)?.mount.statfs()?;
-        let raw = RawStatfs {
-            size: 0,
-            magic: found.magic,
-            block_size: found.block_size,
-            total: found.total,
-            free: found.free,
-            available: found.available,
-            files: found.files,
-            files_free: found.files_free,
-            name_max: found.name_max as u32,
-            read_only: found.read_only.into(),
-        };
-        pass::write(statfs, &raw)
-    })
+    done(|| unsafe { pass::write(statfs, &handle(mount)?.calls().statfs()?) })
 }

@@ -1,14 +1,11 @@
 //! Calls by path.
 
-use crate::error::{answer64, done, Failure};
+use crate::error::{answer64, done, Result};
 use crate::mount::TaneMount;
-use crate::pass::{self, bytes, copy_text, handle, path};
+use crate::pass::{self, bytes, copy_text, handle};
 use crate::stat::{RawStat, RawTimestamp};
-use std::ffi::c_char;
-use std::os::unix::ffi::OsStrExt;
-use tane::{Result, SetTime, SetTimes, Tree};
-
-pub const NOFOLLOW: i32 = 1;
+use std::ffi::{c_char, OsStr};
+use tane_worker::Calls;
 
 /// A call about one path.
 ///
@@ -17,10 +14,10 @@ pub const NOFOLLOW: i32 = 1;
 unsafe fn at(
     mount: *mut TaneMount,
     name: *const c_char,
-    call: impl FnOnce(&Tree, &std::path::Path) -> Result<()>,
+    call: impl FnOnce(&dyn Calls, &OsStr) -> Result<()>,
 ) -> i32 {
     // SAFETY: as tane.h says.
-    done(|| unsafe { call(&handle(mount)?.mount, path(name)?).map_err(Failure::from) })
+    done(|| unsafe { call(handle(mount)?.calls(), bytes(name)?) })
 }
 
 #[no_mangle]
@@ -32,18 +29,9 @@ pub unsafe extern "C" fn tane_stat(
 ) -> i32 {
     // SAFETY: as tane.h says.
     done(|| unsafe {
-        let (mount, name) = (&handle(mount)?.mount, path(name)?);
-        let metadata = match flags & NOFOLLOW {
-            0 => mount.metadata(name),
-            _ => mount.symlink_metadata(name),
-        };
-        pass::write(stat, &metadata?.into())
+        let found = handle(mount)?.calls().stat(bytes(name)?, flags)?;
+        pass::write(stat, &found)
     })
-}
-
-/// (uid_t)-1 leaves one alone, as in chown(2).
-fn id(id: u32) -> Option<u32> {
-    (id != u32::MAX).then_some(id)
 }
 
 #[no_mangle]
@@ -55,12 +43,7 @@ pub unsafe extern "C" fn tane_chown(
     flags: i32,
 ) -> i32 {
     // SAFETY: as tane.h says.
-    unsafe {
-        at(mount, name, |tree, path| match flags & NOFOLLOW {
-            0 => tree.chown(path, id(uid), id(gid)),
-            _ => tree.lchown(path, id(uid), id(gid)),
-        })
-    }
+    unsafe { at(mount, name, |tree, path| tree.chown(path, uid, gid, flags)) }
 }
 
 #[no_mangle]
@@ -73,29 +56,22 @@ pub unsafe extern "C" fn tane_utimens(
 ) -> i32 {
     // SAFETY: as tane.h says.
     done(|| unsafe {
-        let times = SetTimes {
-            accessed: SetTime::from(*handle(atime)?),
-            modified: SetTime::from(*handle(mtime)?),
-        };
-        let (mount, name) = (&handle(mount)?.mount, path(name)?);
-        match flags & NOFOLLOW {
-            0 => mount.set_times(name, times)?,
-            _ => mount.set_symlink_times(name, times)?,
-        }
-        Ok::<_, Failure>(())
+        let (atime, mtime) = (*handle(atime)?, *handle(mtime)?);
+        let calls = handle(mount)?.calls();
+        calls.utimens(bytes(name)?, atime, mtime, flags)
     })
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn tane_chmod(mount: *mut TaneMount, name: *const c_char, mode: u32) -> i32 {
     // SAFETY: as tane.h says.
-    unsafe { at(mount, name, |tree, path| tree.set_permissions(path, mode)) }
+    unsafe { at(mount, name, |tree, path| tree.chmod(path, mode)) }
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn tane_mkdir(mount: *mut TaneMount, name: *const c_char, mode: u32) -> i32 {
     // SAFETY: as tane.h says.
-    unsafe { at(mount, name, |tree, path| tree.create_dir_with(path, mode)) }
+    unsafe { at(mount, name, |tree, path| tree.mkdir(path, mode)) }
 }
 
 #[no_mangle]
@@ -127,8 +103,8 @@ pub unsafe extern "C" fn tane_link(
 ) -> i32 {
     // SAFETY: as tane.h says.
     done(|| unsafe {
-        let tree = &handle(mount)?.mount;
-        Ok::<_, Failure>(tree.hard_link(path(name)?, path(new)?)?)
+        let tree = handle(mount)?.calls();
+        tree.link(bytes(name)?, bytes(new)?)
     })
 }
 
@@ -140,27 +116,27 @@ pub unsafe extern "C" fn tane_symlink(
 ) -> i32 {
     // SAFETY: as tane.h says.
     done(|| unsafe {
-        let tree = &handle(mount)?.mount;
-        Ok::<_, Failure>(tree.symlink(path(target)?, path(name)?)?)
+        let tree = handle(mount)?.calls();
+        tree.symlink(bytes(target)?, bytes(name)?)
     })
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn tane_unlink(mount: *mut TaneMount, name: *const c_char) -> i32 {
     // SAFETY: as tane.h says.
-    unsafe { at(mount, name, |tree, path| tree.remove_file(path)) }
+    unsafe { at(mount, name, |tree, path| tree.unlink(path)) }
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn tane_rmdir(mount: *mut TaneMount, name: *const c_char) -> i32 {
     // SAFETY: as tane.h says.
-    unsafe { at(mount, name, |tree, path| tree.remove_dir(path)) }
+    unsafe { at(mount, name, |tree, path| tree.rmdir(path)) }
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn tane_remove_all(mount: *mut TaneMount, name: *const c_char) -> i32 {
     // SAFETY: as tane.h says.
-    unsafe { at(mount, name, |tree, path| tree.remove_dir_all(path)) }
+    unsafe { at(mount, name, |tree, path| tree.remove_all(path)) }
 }
 
 #[no_mangle]
@@ -172,8 +148,8 @@ pub unsafe extern "C" fn tane_rename(
 ) -> i32 {
     // SAFETY: as tane.h says.
     done(|| unsafe {
-        let tree = &handle(mount)?.mount;
-        Ok::<_, Failure>(tree.rename_with(path(name)?, path(new)?, flags)?)
+        let tree = handle(mount)?.calls();
+        tree.rename(bytes(name)?, bytes(new)?, flags)
     })
 }
 
@@ -186,7 +162,7 @@ pub unsafe extern "C" fn tane_readlink(
 ) -> i64 {
     // SAFETY: as tane.h says.
     answer64(|| unsafe {
-        let target = handle(mount)?.mount.read_link(bytes(name)?)?;
-        copy_text(target.as_os_str().as_bytes(), buf, len)
+        let target = handle(mount)?.calls().readlink(bytes(name)?)?;
+        copy_text(&target, buf, len)
     })
 }

@@ -2,10 +2,8 @@
 
 use crate::error::{answer64, done, Failure, Result};
 use crate::mount::TaneMount;
-use crate::pass::{bytes, handle, path};
-use crate::path::NOFOLLOW;
+use crate::pass::{bytes, handle};
 use std::ffi::{c_char, c_void};
-use std::os::unix::ffi::OsStrExt;
 
 /// All or ERANGE; a length of 0 only asks.
 ///
@@ -36,13 +34,10 @@ pub unsafe extern "C" fn tane_getxattr(
 ) -> i64 {
     // SAFETY: as tane.h says.
     answer64(|| unsafe {
-        let (tree, file, name) = (&handle(mount)?.mount, path(file)?, bytes(name)?);
-        let value = match flags & NOFOLLOW {
-            0 => tree.xattr(file, name)?,
-            _ => tree.symlink_xattr(file, name)?,
-        };
-        let none = || Failure::new(libc::ENODATA, "there is no such attribute");
-        copy_whole(&value.ok_or_else(none)?, buf.cast(), len)
+        let value = handle(mount)?
+            .calls()
+            .getxattr(bytes(file)?, bytes(name)?, flags)?;
+        copy_whole(&value, buf.cast(), len)
     })
 }
 
@@ -56,16 +51,7 @@ pub unsafe extern "C" fn tane_listxattr(
 ) -> i64 {
     // SAFETY: as tane.h says.
     answer64(|| unsafe {
-        let (tree, file) = (&handle(mount)?.mount, path(file)?);
-        let names = match flags & NOFOLLOW {
-            0 => tree.xattrs(file)?,
-            _ => tree.symlink_xattrs(file)?,
-        };
-        let mut list = Vec::new();
-        for name in names {
-            list.extend_from_slice(name.as_bytes());
-            list.push(0);
-        }
+        let list = handle(mount)?.calls().listxattr(bytes(file)?, flags)?;
         copy_whole(&list, buf.cast(), len)
     })
 }
@@ -82,16 +68,12 @@ pub unsafe extern "C" fn tane_setxattr(
 ) -> i32 {
     // SAFETY: as tane.h says.
     done(|| unsafe {
-        let (tree, file, name) = (&handle(mount)?.mount, path(file)?, bytes(name)?);
+        let (tree, file, name) = (handle(mount)?.calls(), bytes(file)?, bytes(name)?);
         let value = match len {
             0 => &[],
             _ => std::slice::from_raw_parts(std::ptr::from_ref(handle(value)?).cast(), len),
         };
-        match flags & NOFOLLOW {
-            0 => tree.set_xattr(file, name, value, how)?,
-            _ => tree.set_symlink_xattr(file, name, value, how)?,
-        }
-        Ok::<_, Failure>(())
+        tree.setxattr(file, name, value, how, flags)
     })
 }
 
@@ -104,11 +86,7 @@ pub unsafe extern "C" fn tane_removexattr(
 ) -> i32 {
     // SAFETY: as tane.h says.
     done(|| unsafe {
-        let (tree, file, name) = (&handle(mount)?.mount, path(file)?, bytes(name)?);
-        match flags & NOFOLLOW {
-            0 => tree.remove_xattr(file, name)?,
-            _ => tree.remove_symlink_xattr(file, name)?,
-        }
-        Ok::<_, Failure>(())
+        let (tree, file, name) = (handle(mount)?.calls(), bytes(file)?, bytes(name)?);
+        tree.removexattr(file, name, flags)
     })
 }

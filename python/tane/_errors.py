@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 class KernelError(OSError):
-    """The kernel has died or was halted (ESHUTDOWN): `Kernel.last_words` says why."""
+    """The kernel has died or was halted (ESHUTDOWN): `Kernel.last_words` says why, or
+    the text, if it is the process of a jailed kernel that has ended."""
 
 
 class ForkError(OSError):
@@ -80,6 +81,11 @@ def fail(
     if code == errno.ENOTSUP and made is not None and made != _forks:
         raise ForkError(code, _FORKED, filename)
     if text is None:
-        text = "the kernel has ended" if code == errno.ESHUTDOWN else os.strerror(code)
+        text = os.strerror(code)
+        if code == errno.ESHUTDOWN:
+            # A worker's end says more; what the host calls it is about sockets.
+            said = message()
+            jailed = said.startswith("the jailed kernel has ended")
+            text = said if jailed else "the kernel has ended"
     kind = _SPECIAL.get(code, OSError)
     raise kind(code, text, filename, None, filename2)

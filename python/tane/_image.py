@@ -97,7 +97,16 @@ class Image:
     together as the command does it.
 
     mode          "r": no byte of the image changes. "rw" locks it and writes.
-    kernel        the kernel that serves it; else a new one
+    jail          True: Linux runs in a process of its own, in a jail: code that a
+                  hostile image gets to run there can open no file, connect to
+                  nothing and start no program. False: in this process, for system
+                  calls (`Kernel.syscall`). None: True, unless there is a `kernel`.
+    kernel        the kernel in this process that serves it; else a new one
+    kernel_image  what the new one boots; else $TANE_IMAGE, or that of this package
+    memory        what the new one has, in bytes; else 256 MiB
+    memory_limit  of the jail: private memory beside that, in bytes; else 4 GiB
+    time_limit    of the jail: after so many seconds it is killed, and what was not
+                  synced is lost; else never
     format        what it is, if its content should not tell: "raw", "qcow2", …
     overlay       put what is written into this qcow2 file
     trust         files and directories that it may name as backing file or extents
@@ -111,7 +120,12 @@ class Image:
         image: StrPath,
         *,
         mode: Mode = "r",
+        jail: bool | None = None,
         kernel: Kernel | None = None,
+        kernel_image: StrPath | None = None,
+        memory: int | None = None,
+        memory_limit: int | None = None,
+        time_limit: float | None = None,
         format: str | None = None,
         overlay: StrPath | None = None,
         trust: Iterable[StrPath] = (),
@@ -126,10 +140,17 @@ class Image:
         self.path = os.fspath(image)
         self.mode: Mode = mode
         os.stat(self.path)  # Says what is wrong before a kernel is booted for it.
-        self.kernel = Kernel() if kernel is None else kernel
         self._owns_kernel = kernel is None
-        if self.kernel._forks != forks():
-            fail(errno.ENOTSUP, self.path, made=self.kernel._forks)
+        jail = kernel is None if jail is None else jail
+        if kernel is not None:
+            if jail or kernel_image is not None or memory is not None:
+                raise ValueError("a kernel that is given is there, and in no jail")
+            if kernel._forks != forks():
+                fail(errno.ENOTSUP, self.path, made=kernel._forks)
+        if not jail and (memory_limit is not None or time_limit is not None):
+            raise ValueError("only a jail has limits")
+        if not jail and kernel is None:
+            kernel = Kernel(image=kernel_image, memory=memory)
         keep: list[Any] = []
 
         def c_text(text: bytes) -> Any:
@@ -153,17 +174,29 @@ class Image:
                 array[at].data, array[at].len = c_text(secret), len(secret)
             keep.append(array)
             options.secrets, options.secret_count = array, len(secrets)
+        if jail:
+            worker = ffi.new("struct tane_worker_options *")
+            worker.size = ffi.sizeof("struct tane_worker_options")
+            worker.memory = memory or 0
+            worker.memory_limit = memory_limit or 0
+            if time_limit is not None:
+                worker.milliseconds = max(1, round(time_limit * 1000))
+            if kernel_image is not None:
+                worker.image = c_text(os.fsencode(kernel_image))
+            keep.append(worker)
+            options.worker = worker
         notices: list[str] = []
         options.notice_arg = notice_arg = ffi.new_handle(notices)
         options.notice = lib.tane_py_notice
         keep.append(notice_arg)
         to = ffi.new("struct tane_image **")
-        answer = lib.tane_image_open(
-            self.kernel._get(), os.fsencode(self.path), options, to
-        )
+        serves = ffi.NULL if kernel is None else kernel._get()
+        answer = lib.tane_image_open(serves, os.fsencode(self.path), options, to)
         if answer < 0:
-            fail(-answer, self.path, message(), made=self.kernel._forks)
+            made = None if kernel is None else kernel._forks
+            fail(-answer, self.path, message(), made=made)
         self._handle = ffi.gc(to[0], lib.tane_image_close)
+        self.kernel = Kernel._of_image(self._handle) if kernel is None else kernel
         self.kernel._images.add(self)
         for notice in notices:
             warnings.warn(f"{self.path}: {notice}", stacklevel=2)
@@ -173,6 +206,11 @@ class Image:
         if handle is None:
             raise ValueError("the image is closed")
         return handle
+
+    @property
+    def worker(self) -> int | None:
+        """The process that serves it, if it is jailed: its id."""
+        return int(lib.tane_image_worker(self._get())) or None
 
     @property
     def volumes(self) -> list[Volume]:
@@ -278,7 +316,12 @@ def open(
     selector: str | None = None,
     mode: Mode = "r",
     *,
+    jail: bool | None = None,
     kernel: Kernel | None = None,
+    kernel_image: StrPath | None = None,
+    memory: int | None = None,
+    memory_limit: int | None = None,
+    time_limit: float | None = None,
     format: str | None = None,
     overlay: StrPath | None = None,
     trust: Iterable[StrPath] = (),
@@ -291,7 +334,8 @@ def open(
 
     `image` may have the selector in it, as in "disk.qcow2@2". The other arguments
     are those of `Image` and `Image.mount`. Closing the mount closes the image, and
-    ends the kernel if none was given.
+    ends the kernel if none was given. That one runs jailed, in a process of its own,
+    unless `jail` is False.
 
     >>> with tane.open("disk.img", mode="rw") as mount:
     ...     (mount / "etc/hostname").write_text("example\\n")
@@ -308,7 +352,12 @@ def open(
     opened = Image(
         path,
         mode=mode,
+        jail=jail,
         kernel=kernel,
+        kernel_image=kernel_image,
+        memory=memory,
+        memory_limit=memory_limit,
+        time_limit=time_limit,
         format=format,
         overlay=overlay,
         trust=trust,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
 
 
 class Kernel:
-    """A Linux kernel in this process.
+    """A Linux kernel in this process, without a jail.
+
+    For programs that make system calls, or have several images on one kernel; an
+    image that is opened without one gets its own, in a jail. That of a jailed image
+    (`Image.kernel`) is a Kernel too, without `syscall`.
 
     `image` is the kernel image to boot (else $TANE_IMAGE, else the one in this
     package), `memory` in bytes (256 MiB; only what it touches is taken from the
@@ -41,6 +46,7 @@ class Kernel:
         self._forks = forks()
         self._images: weakref.WeakSet[Image] = weakref.WeakSet()
         self._handle: Any = None
+        self._jailed = False
         options = ffi.new("struct tane_kernel_options *")
         options.size = ffi.sizeof("struct tane_kernel_options")
         options.memory = memory or 0
@@ -57,6 +63,20 @@ class Kernel:
         if answer < 0:
             fail(-answer, None if image is None else os.fspath(image), message())
         self._handle = ffi.gc(to[0], lib.tane_kernel_close)
+
+    @classmethod
+    def _of_image(cls, image: Any) -> Kernel:
+        """The one in the worker of an image."""
+        kernel = cls.__new__(cls)
+        kernel._forks = forks()
+        kernel._images = weakref.WeakSet()
+        kernel._jailed = True
+        to = ffi.new("struct tane_kernel **")
+        answer = lib.tane_image_kernel(image, to)
+        if answer < 0:
+            fail(-answer, None, message())
+        kernel._handle = ffi.gc(to[0], lib.tane_kernel_close)
+        return kernel
 
     def _get(self) -> Any:
         handle = self._handle
@@ -101,6 +121,11 @@ class Kernel:
         says. Descriptors and paths are the kernel's own, not the host's. A wrong
         length overwrites memory of this process, as in C.
         """
+        if self._jailed:
+            if self._forks != forks():
+                fail(errno.ENOTSUP, made=self._forks)
+            text = "the kernel runs jailed in another process: pass jail=False to open"
+            fail(errno.EOPNOTSUPP, None, text)
         words, keep = [0] * 6, []
         for at, arg in enumerate(args):
             if arg is None or isinstance(arg, int):

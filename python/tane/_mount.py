@@ -109,14 +109,17 @@ class DirEntry:
 class ScanDir:
     """The iterator and context manager that scandir() gives."""
 
-    def __init__(self, mount: Mount, path: str) -> None:
+    def __init__(self, mount: Mount, path: str, flags: int = 0) -> None:
         to = ffi.new("struct tane_dir **")
-        answer = lib.tane_opendir(mount._get(), mount._name(path), to)
+        answer = lib.tane_list(mount._get(), mount._name(path), flags, to)
         if answer < 0:
             fail(-answer, path, made=mount._forks)
         self._handle: Any = ffi.gc(to[0], lib.tane_closedir)
         self._mount = mount
         self._path = path
+        self._stats: Any = None
+        if flags & lib.TANE_LIST_STAT:
+            self._stats = ffi.new("struct tane_stat *", {"size": _STAT_SIZE})
         self._base = path if path.endswith("/") else path + "/"
         size = ffi.sizeof("struct tane_dirent")
         self._entry = ffi.new("struct tane_dirent *", {"size": size})
@@ -125,6 +128,11 @@ class ScanDir:
         return self
 
     def __next__(self) -> DirEntry:
+        found = self._next()
+        assert found is not None, "no walk"
+        return found
+
+    def _next(self) -> DirEntry | None:
         handle, entry = self._handle, self._entry
         if handle is None:
             raise StopIteration
@@ -135,8 +143,16 @@ class ScanDir:
         if answer == 0:
             self.close()
             raise StopIteration
+        if answer == 2:
+            # A walk goes on, in this directory.
+            self._path = os.fsdecode(ffi.string(lib.tane_dir_path(handle)))
+            self._base = self._path + "/"
+            return None
         name = os.fsdecode(ffi.unpack(entry.name, entry.name_len))
-        return DirEntry(self._mount, self._base + name, name, entry.ino, entry.type)
+        found = DirEntry(self._mount, self._base + name, name, entry.ino, entry.type)
+        if self._stats is not None and lib.tane_entry_stat(handle, self._stats) == 0:
+            found._lstat = stat_result(self._stats)
+        return found
 
     def close(self) -> None:
         self._handle = None
@@ -151,6 +167,20 @@ class ScanDir:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class _Below:
+    """What is left out of a walk that has the rest of it coming."""
+
+    def __init__(self) -> None:
+        self._prefix: str | None = None
+
+    def leave_out(self, path: str) -> None:
+        self._prefix = path if path.endswith("/") else path + "/"
+
+    def has(self, path: str) -> bool:
+        # All that is below a directory comes before its neighbours.
+        return self._prefix is None or not path.startswith(self._prefix)
 
 
 class Mount:
@@ -327,9 +357,12 @@ class Mount:
     def exists(self, path: Name) -> bool:
         return self.path(path).exists()
 
-    def scandir(self, path: Name = "/") -> ScanDir:
-        """The entries of a directory, in the file system's order."""
-        return ScanDir(self, self._text(path))
+    def scandir(self, path: Name = "/", *, stat: bool = False) -> ScanDir:
+        """The entries of a directory, in the file system's order.
+
+        stat=True has their stat() come along, which is faster than asking for each.
+        """
+        return ScanDir(self, self._text(path), lib.TANE_LIST_STAT if stat else 0)
 
     def listdir(self, path: Name = "/") -> list[str]:
         with self.scandir(path) as entries:
@@ -339,6 +372,10 @@ class Mount:
         self, top: Name = "/", top_down: bool = True, *, follow_symlinks: bool = False
     ) -> Iterator[tuple[str, list[str], list[str]]]:
         """As os.walk(), except that errors are raised."""
+        if top_down and not follow_symlinks and self.image.mode == "r":
+            # Nothing changes meanwhile, so that all of it can come in one go.
+            yield from self._walk(self._text(top))
+            return
         dirs, files = [], []
         with self.scandir(top) as entries:
             for entry in entries:
@@ -354,6 +391,35 @@ class Mount:
             yield from self.walk(base + name, top_down, follow_symlinks=follow_symlinks)
         if not top_down:
             yield path, dirs, files
+
+    def _walk(self, top: str) -> Iterator[tuple[str, list[str], list[str]]]:
+        below = _Below()
+        with ScanDir(self, top, lib.TANE_LIST_WALK) as entries:
+            over = False
+            while not over:
+                path = entries._path
+                dirs: list[str] = []
+                files: list[str] = []
+                while True:
+                    try:
+                        entry = entries._next()
+                    except StopIteration:
+                        over = True
+                        break
+                    if entry is None:
+                        break
+                    kind = dirs if entry._type == stat.S_IFDIR else files
+                    kind.append(entry.name)
+                if not below.has(path):
+                    continue
+                known = dirs.copy()
+                yield path, dirs, files
+                if dirs != known:
+                    # The caller has another order, or other directories, in mind.
+                    below.leave_out(path)
+                    base = path if path.endswith("/") else path + "/"
+                    for name in dirs:
+                        yield from self.walk(base + name)
 
     def readlink(self, path: Name) -> str:
         to = ffi.new("char[]", 4096)

@@ -26,7 +26,6 @@ from ._address import Address
 from ._errors import forks
 from ._image import Mode, Secret
 from ._image import open as open_image
-from ._kernel import Kernel
 from ._mount import Mount
 
 _PREFIX = "tane://"
@@ -59,9 +58,8 @@ class TaneFileSystem(AbstractFileSystem):
 
     Nothing is written unless storage option `writable` is True; that locks the
     image until `close()` or the end of the process. A file that was written is in
-    the image once it is closed. The other options are those of `tane.open`;
-    `memory` and `kernel_image` are for its kernel. File systems of one image with
-    the same options share a kernel, in all threads.
+    the image once it is closed. The other options are those of `tane.open`. File
+    systems of one image with the same options share a kernel, in all threads.
 
     After a fork the child opens images for itself, if they are only read.
     """
@@ -84,6 +82,9 @@ class TaneFileSystem(AbstractFileSystem):
         mount_options: str = "",
         memory: int | None = None,
         kernel_image: str | None = None,
+        jail: bool = True,
+        memory_limit: int | None = None,
+        time_limit: float | None = None,
         **storage_options: Any,
     ) -> None:
         super().__init__(**storage_options)
@@ -101,8 +102,12 @@ class TaneFileSystem(AbstractFileSystem):
             "passphrase": tuple(secrets),
             "fstype": fstype,
             "options": mount_options,
+            "memory": memory,
+            "kernel_image": kernel_image,
+            "jail": jail,
+            "memory_limit": memory_limit,
+            "time_limit": time_limit,
         }
-        self._kernel: dict[str, Any] = {"memory": memory, "image": kernel_image}
         self._kept: Mount | None = None
         self._forks = forks()
 
@@ -115,15 +120,11 @@ class TaneFileSystem(AbstractFileSystem):
         if self.writable and kept is not None and self._forks != forks():
             # Both would write to one file system. This says why not.
             kept._do(_refused, "/")
-        key = (self.image, self.selector, *self._how.values(), *self._kernel.values())
+        key = (self.image, self.selector, *self._how.values())
         with _lock:
             mount = _mounts.get(key)
             if mount is None or mount._handle is None:
-                kernel = Kernel(**self._kernel)
-                mount = open_image(
-                    self.image, self.selector, kernel=kernel, **self._how
-                )
-                mount.image._owns_kernel = True
+                mount = open_image(self.image, self.selector, **self._how)
                 _mounts[key] = mount
         self._kept, self._forks = mount, forks()
         return mount
@@ -213,7 +214,7 @@ class TaneFileSystem(AbstractFileSystem):
     def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
         path = self._strip_protocol(path)
         try:
-            with self.mount.scandir(path) as entries:
+            with self.mount.scandir(path, stat=detail) as entries:
                 if not detail:
                     return sorted(entry.path for entry in entries)
                 found = [

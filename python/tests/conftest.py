@@ -54,9 +54,9 @@ def image(make_image: MakeImage) -> Path:
     return make_image({"hello": b"from the image\n", "dir/inner": b"deeper\n"})
 
 
-@pytest.fixture
-def mount(image: Path) -> Iterator[tane.Mount]:
+@pytest.fixture(params=[True, False], ids=["jailed", "here"])
+def mount(image: Path, request: pytest.FixtureRequest) -> Iterator[tane.Mount]:
     """A mount for writing; the file system must be sound afterwards."""
-    with tane.open(image, mode="rw") as mount:
+    with tane.open(image, mode="rw", jail=request.param) as mount:
         yield mount
     fsck(image)

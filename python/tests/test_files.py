@@ -151,8 +151,11 @@ def test_pwrite_and_allocate_leave_the_position(mount: tane.Mount) -> None:
         file.sync(data_only=True)
 
 
-def test_a_file_has_no_descriptor_of_the_host(mount: tane.Mount) -> None:
-    with mount.open("hello", "rb") as file:
+def test_a_file_has_no_descriptor_of_the_host(image: Path) -> None:
+    with (
+        tane.open(image, jail=False) as mount,
+        mount.open("hello", "rb") as file,
+    ):
         with pytest.raises(io.UnsupportedOperation):
             file.fileno()
         raw = file.raw  # type: ignore[attr-defined]

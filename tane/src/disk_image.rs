@@ -4,6 +4,8 @@
 use crate::address::Selector;
 use crate::disk::{Disk, DiskOptions};
 use crate::error::{Error, Result};
+use crate::image_file::DiskImage;
+use crate::image_jail::ImageFiles;
 use crate::kernel::Kernel;
 use crate::mount::Mount;
 use crate::mount_options::MountOptions;
@@ -12,13 +14,14 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 use tane_images::Format;
+use tane_jail::Jail;
 
 type Ask = Arc<dyn Fn() -> Option<Vec<u8>> + Send + Sync>;
 
 /// How an [`Image`] is opened.
 #[derive(Clone, Default)]
 pub struct ImageOptions {
-    write: bool,
+    files: ImageFiles,
     disk: DiskOptions,
     with: Vec<PathBuf>,
     secrets: Vec<Vec<u8>>,
@@ -34,24 +37,29 @@ impl ImageOptions {
 
     /// Write to the image, and lock its file against other users.
     pub fn write(&mut self, yes: bool) -> &mut Self {
-        self.write = yes;
+        self.files.write = yes;
         self
     }
 
     /// See [`DiskOptions::format`].
     pub fn format(&mut self, format: Format) -> &mut Self {
+        self.files.format = Some(format);
         self.disk.format(format);
         self
     }
 
     /// See [`DiskOptions::overlay`].
     pub fn overlay(&mut self, file: impl Into<PathBuf>) -> &mut Self {
+        let file = file.into();
+        self.files.overlay = Some(file.clone());
         self.disk.overlay(file);
         self
     }
 
     /// See [`DiskOptions::trust`].
     pub fn trust(&mut self, place: impl Into<PathBuf>) -> &mut Self {
+        let place = place.into();
+        self.files.trust.push(place.clone());
         self.disk.trust(place);
         self
     }
@@ -92,23 +100,61 @@ impl ImageOptions {
         boot: impl FnOnce() -> Result<Kernel>,
     ) -> Result<Image> {
         let path = path.as_ref();
-        let all = || std::iter::once(path).chain(self.with.iter().map(PathBuf::as_path));
-        let mut options = self.disk.clone();
-        options.snapshot(!self.write);
-        let opened = all().map(|path| options.open_image(path));
-        let opened = opened.collect::<Result<Vec<_>>>()?;
-        let kernel = boot()?;
-        let disks = opened.into_iter();
-        let disks = disks.map(|image| kernel.add_disk_image(image, &options));
-        let disks = disks.collect::<Result<_>>()?;
+        let opened = self.open_files(path)?;
+        opened.attach(&boot()?)
+    }
+
+    /// The image, then those it comes with.
+    fn all<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = &'a Path> {
+        std::iter::once(path).chain(self.with.iter().map(PathBuf::as_path))
+    }
+
+    /// Let a jail open the image at `path` and all that belongs to it.
+    pub fn allow(&self, jail: &mut Jail, path: impl AsRef<Path>) {
+        for image in self.all(path.as_ref()) {
+            self.files.allow(jail, image);
+        }
+    }
+
+    /// Open the files of an image, for [`OpenedImage::attach`].
+    ///
+    /// Errors: as for [`Self::open`], but for those of booting.
+    pub fn open_files(&self, path: impl AsRef<Path>) -> Result<OpenedImage> {
+        let path = path.as_ref();
+        let mut options = self.clone();
+        options.disk.snapshot(!self.files.write);
+        let open = |path: &Path| options.disk.open_image(path);
+        Ok(OpenedImage {
+            images: self.all(path).map(open).collect::<Result<_>>()?,
+            path: path.to_owned(),
+            options,
+        })
+    }
+}
+
+/// An image whose files are open, and no kernel's yet. Between the two is the time to
+/// enter a [`Jail`](crate::jail::Jail).
+pub struct OpenedImage {
+    images: Vec<DiskImage>,
+    path: PathBuf,
+    options: ImageOptions,
+}
+
+impl OpenedImage {
+    /// Give it to a kernel, which only now sees what is in it.
+    ///
+    /// Errors: ENOSPC the kernel has as many disks as it can have.
+    pub fn attach(self, kernel: &Kernel) -> Result<Image> {
+        let disks = self.images.into_iter();
+        let add = |image| kernel.add_disk_image(image, &self.options.disk);
         Ok(Image {
             inner: Arc::new(Inner {
                 volumes: OnceLock::new(),
                 search: Mutex::new(()),
-                disks,
-                path: path.to_owned(),
-                options: self.clone(),
-                kernel,
+                disks: disks.map(add).collect::<Result<_>>()?,
+                path: self.path,
+                options: self.options,
+                kernel: kernel.clone(),
             }),
         })
     }
@@ -118,7 +164,7 @@ impl fmt::Debug for ImageOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Without the secrets.
         f.debug_struct("ImageOptions")
-            .field("write", &self.write)
+            .field("write", &self.files.write)
             .field("disk", &self.disk)
             .field("with", &self.with)
             .finish_non_exhaustive()
@@ -215,7 +261,7 @@ impl Image {
     pub fn mount(&self, selector: Option<&Selector>, options: &MountOptions) -> Result<Mount> {
         let device = self.choose(selector, options.has_fstype())?;
         let mut options = options.clone();
-        if !self.inner.options.write {
+        if !self.inner.options.files.write {
             options.read_only(true);
         }
         if let Some(subvol) = selector.and_then(|s| s.subvol.as_ref()) {
@@ -239,7 +285,7 @@ impl Image {
     }
 
     pub(crate) fn is_written(&self) -> bool {
-        self.inner.options.write
+        self.inner.options.files.write
     }
 }
 

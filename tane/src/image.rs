@@ -48,7 +48,10 @@ pub fn tiny_image() -> Option<PathBuf> {
     tiny.is_file().then_some(tiny)
 }
 
-fn places() -> Vec<PathBuf> {
+/// Where files of this library are looked for: beside the executable or the shared
+/// library this code is in, and in `tane`, `../lib/tane` and `../share/tane` from
+/// there.
+pub fn places_beside() -> Vec<PathBuf> {
     let mut places = Vec::new();
     let programs = [env::current_exe().ok(), this_library()];
     for program in programs.into_iter().flatten() {
@@ -63,9 +66,6 @@ fn places() -> Vec<PathBuf> {
             places.extend([prefix.join("lib/tane"), prefix.join("share/tane")]);
         }
     }
-    if let Some(source) = Path::new(env!("CARGO_MANIFEST_DIR")).parent() {
-        places.push(source.join("build/images"));
-    }
     let mut seen = Vec::new();
     places.retain(|place| {
         !seen.contains(place) && {
@@ -73,6 +73,14 @@ fn places() -> Vec<PathBuf> {
             true
         }
     });
+    places
+}
+
+fn places() -> Vec<PathBuf> {
+    let mut places = places_beside();
+    if let Some(source) = Path::new(env!("CARGO_MANIFEST_DIR")).parent() {
+        places.push(source.join("build/images"));
+    }
     places
 }
 

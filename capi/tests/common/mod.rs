@@ -27,7 +27,9 @@ pub fn libraries() -> &'static Path {
         let test = std::env::current_exe().expect("this program");
         let place = test.ancestors().nth(2).expect("target/PROFILE").to_owned();
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "-q", "-p", "tane-capi", "--target-dir"]);
+        // With the program that its workers are.
+        let packages = ["-p", "tane-capi", "-p", "tane-worker"];
+        cargo.args(["build", "-q"]).args(packages).arg("--target-dir");
         cargo.arg(place.parent().expect("target"));
         if place.ends_with("release") {
             cargo.arg("--release");

@@ -9,13 +9,11 @@ use super::machine::{kernel_image, tiny_image};
 use super::{is_host_kernel, scratch, Access};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
-use tane::images::{self, Format, Raw};
 use tane::jail::{Files, Jail};
-use tane::{is_remote, ImagePath};
+use tane::{allow_unpacking, directory_of, is_remote, ImageFiles, ImagePath};
 
 /// Private memory, unless `--memory-limit` says otherwise, in bytes.
 const MEMORY: u64 = 4 << 30;
@@ -302,86 +300,16 @@ pub(super) fn close(global: &Global) -> Result<()> {
 
 /// The files that an image consists of, as far as its first bytes tell.
 fn allow_image(jail: &mut Jail, image: &Path, access: Access, global: &Global) {
-    allow_overlay(jail, access, global);
+    let files = ImageFiles {
+        write: access == Access::Write && !global.forgets(),
+        format: global.format,
+        overlay: global.overlay.clone().filter(|_| !global.forgets()),
+        trust: global.trust.clone(),
+    };
     if is_remote(image) {
+        files.allow_overlay(jail);
         // It may be a stream.
         return allow_unpacking(jail);
     }
-    let Ok(real) = image.canonicalize() else {
-        return;
-    };
-    let allow = |jail: &mut Jail, path: &Path| match access {
-        Access::Write if global.overlay.is_none() => {
-            jail.write(path);
-        }
-        _ => {
-            jail.read(path);
-        }
-    };
-    allow(jail, &real);
-    let format = global.format.unwrap_or_else(|| sniff(&real));
-    if format.is_stream() {
-        allow_unpacking(jail);
-    }
-    if format.is_stream() || matches!(format, Format::Qcow2 | Format::Vmdk) {
-        // Beside the image, and beside a symlink to it.
-        let here = directory_of(image.parent().unwrap_or(Path::new("")));
-        for dir in real.parent().into_iter().chain([here.as_path()]) {
-            allow(jail, dir);
-        }
-        for path in global.trust.iter().filter(|p| p.exists()) {
-            allow(jail, path);
-        }
-    }
-}
-
-/// Into a temporary file.
-fn allow_unpacking(jail: &mut Jail) {
-    let place = std::env::var_os("TMPDIR").unwrap_or("/var/tmp".into());
-    if Path::new(&place).is_dir() {
-        jail.create_beneath(place);
-    }
-}
-
-fn allow_overlay(jail: &mut Jail, access: Access, global: &Global) {
-    match &global.overlay {
-        _ if global.forgets() => {}
-        Some(file) if file.exists() => {
-            jail.write(file);
-        }
-        Some(file) if access == Access::Write => {
-            jail.create_beneath(directory_of(file));
-        }
-        _ => {}
-    }
-}
-
-fn sniff(image: &Path) -> Format {
-    let access = images::Access {
-        write: false,
-        direct: false,
-    };
-    let raw = File::open(image).and_then(|file| Raw::from_file(file, access));
-    raw.and_then(|raw| images::detect(&raw))
-        .unwrap_or(Format::Raw)
-}
-
-/// A directory itself; of anything else, the directory that it is or would be in,
-/// symlinks followed.
-fn directory_of(path: &Path) -> PathBuf {
-    let mut path = path.to_path_buf();
-    for _ in 0..40 {
-        if path.is_dir() {
-            return path;
-        }
-        let parent = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
-            _ => PathBuf::from("."),
-        };
-        match path.read_link() {
-            Ok(target) => path = parent.join(target),
-            Err(_) => return parent,
-        }
-    }
-    path
+    files.allow(jail, image);
 }

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Promises about the process that serves an image by default."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from conftest import MakeImage
+
+import tane
+
+# Whoever takes longer hangs.
+PATIENCE = 120
+
+
+def worker(mount: tane.Mount) -> int:
+    pid = mount.image.worker
+    assert pid is not None
+    return pid
+
+
+def test_an_image_is_jailed_unless_told_otherwise(image: Path) -> None:
+    with tane.open(image) as mount:
+        pid = worker(mount)
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            status = (task / "status").read_text()
+            assert "\nNoNewPrivs:\t1\n" in status
+            assert "\nSeccomp:\t2\n" in status
+        # Nothing of Linux is here.
+        assert "tane-ram" not in Path("/proc/self/maps").read_text()
+    assert not Path(f"/proc/{pid}").exists()
+    with tane.open(image, jail=False) as mount:
+        assert mount.image.worker is None
+        assert mount.kernel.syscall(39) == 1
+    with tane.Kernel() as kernel, tane.open(image, kernel=kernel) as mount:
+        assert mount.image.worker is None
+        with pytest.raises(ValueError, match="in no jail"):
+            tane.open(image, kernel=kernel, jail=True)
+    with pytest.raises(ValueError, match="only a jail has limits"):
+        tane.open(image, jail=False, time_limit=1)
+
+
+def test_the_kernel_of_a_jailed_image_tells_of_itself(image: Path) -> None:
+    with tane.open(image, memory=128 << 20) as mount:
+        assert mount.kernel.is_alive
+        assert "Linux version" in mount.kernel.dmesg()
+        with pytest.raises(OSError, match="pass jail=False") as refused:
+            mount.kernel.syscall(39)
+        assert refused.value.errno == errno.EOPNOTSUPP
+        mount.kernel.halt()
+        assert not mount.kernel.is_alive
+        assert mount.kernel.last_words() == "halted"
+        with pytest.raises(tane.KernelError):
+            mount.read_bytes("hello")
+        with pytest.raises(tane.KernelError):
+            mount.close()
+
+
+def test_a_worker_that_is_killed_is_an_error(image: Path) -> None:
+    mount = tane.open(image)
+    file = mount.open("hello", "rb", 0)
+    failed = []
+
+    def read() -> None:
+        try:
+            while True:
+                mount.read_bytes("hello")
+        except tane.KernelError as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    os.kill(worker(mount), signal.SIGKILL)
+    for thread in threads:
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+    assert len(failed) == 4
+    for error in failed:
+        assert error.errno == errno.ESHUTDOWN
+        assert "the jailed kernel has ended: killed by SIGKILL" in str(error)
+    with pytest.raises(tane.KernelError):
+        file.read()
+    file.close()
+    with pytest.raises(tane.KernelError, match="SIGKILL"):
+        mount.close()
+
+
+def test_a_time_limit_holds(image: Path) -> None:
+    mount = tane.open(image, time_limit=1.5)
+    end = time.monotonic() + PATIENCE
+    with pytest.raises(tane.KernelError, match=r"ran past its time limit of 1\.5s"):
+        while time.monotonic() < end:
+            mount.read_bytes("hello")
+    with pytest.raises(tane.KernelError):
+        mount.close()
+
+
+def test_a_program_that_ends_leaves_no_worker(image: Path) -> None:
+    program = """
+import os, sys, tane
+mount = tane.open(sys.argv[1])
+print(mount.image.worker, flush=True)
+if sys.argv[2] == "kill":
+    os.kill(os.getpid(), 9)
+"""
+    for how in ("exit", "kill"):
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(image), how],
+            cwd="/",
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+        stat = Path(f"/proc/{int(done.stdout)}/stat")
+        end = time.monotonic() + PATIENCE
+        while stat.exists() and ") Z " not in stat.read_text():
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
+
+def test_a_missing_worker_says_what_to_do(image: Path) -> None:
+    program = "import sys, tane; tane.open(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(image)],
+        env={**os.environ, "TANE_WORKER": "/none"},
+        cwd="/",
+        capture_output=True,
+        text=True,
+    )
+    assert "FileNotFoundError" in done.stderr
+    assert "start the worker /none" in done.stderr
+
+
+def test_a_walk_that_is_pruned_or_reordered_goes_where_it_is_told(
+    make_image: MakeImage,
+) -> None:
+    names = [f"{a}/{b}/{c}" for a in "abc" for b in "de" for c in "fg"]
+    image = make_image({name: name.encode() for name in names})
+    with tane.open(image) as mount, tane.open(image, jail=False) as here:
+        tree = list(mount.walk())
+        assert tree == list(here.walk())
+        assert {f"{top}/{n}"[1:] for top, _, files in tree for n in files} == set(names)
+        relative = [top for top, _, _ in mount.walk("a")]
+        assert sorted(relative) == ["a", "a/d", "a/e"]
+        seen = []
+        for top, dirs, _ in mount.walk():
+            seen.append(top)
+            if top == "/":
+                dirs[:] = ["c", "a"]
+            elif top == "/a":
+                dirs.remove("d")
+        assert sorted(seen[1:4]) == ["/c", "/c/d", "/c/e"]
+        assert seen[4:] == ["/a", "/a/e"]
+        with mount.scandir("a", stat=True) as entries:
+            found = {entry.name: entry.stat().st_ino for entry in entries}
+        assert found == {name: mount.stat(f"a/{name}").st_ino for name in "de"}

@@ -1,0 +1,65 @@
+//! An image, served by a Linux that runs jailed in a process of its own.
+//!
+//! Code that a hostile image gets to run is in the process that runs the kernel. A
+//! program that does other things as well does not want to be that process: here it
+//! starts a *worker*, and asks it for files over memory that both share.
+//!
+//! ```no_run
+//! use tane_worker::{Calls, Options};
+//!
+//! let image = Options::new().open("disk.qcow2")?;
+//! let mount = image.mount(Some("2"), &Default::default())?;
+//! let file = mount.open_file("etc/os-release".as_ref(), libc::O_RDONLY, 0)?;
+//! let mut text = [0; 4096];
+//! let n = file.pread(&mut text, 0)?;
+//! mount.unmount()?;
+//! # Ok::<(), tane_worker::Failure>(())
+//! ```
+//!
+//! ```text
+//! operations.rs  all that a worker can be asked, once, for both sides
+//!   wire.rs        arguments and answers as bytes
+//!   records.rs     those that are structures
+//!   local.rs       what they do, on a kernel in this process
+//! area.rs        the memory that both share: slots, one for each call under way
+//!   wait.rs        how either waits for the other
+//! client.rs      a worker as its caller sees it: calls, its death
+//!   spawn.rs       how it is started
+//!   fork.rs        what holds after a fork of the caller
+//!   options.rs     how an image is opened by one
+//!   remote.rs      images, mounts, files, directories in it
+//! serve.rs       the worker: takes calls
+//!   open.rs        how it gets into its jail, and its image
+//!   objects.rs     what it has open
+//!   list.rs        whole directories and trees at once
+//! ```
+//!
+//! The caller trusts nothing that the worker writes: it is copied before it is
+//! looked at, and what cannot be is EIO. `docs/jail.md` has the rest.
+
+mod area;
+mod client;
+mod failure;
+mod fork;
+mod list;
+mod local;
+mod objects;
+mod open;
+mod operations;
+mod options;
+mod records;
+mod remote;
+mod serve;
+mod spawn;
+mod wait;
+mod wire;
+
+pub use failure::{Failure, Result};
+pub use list::{Entry, Lister, Listing, STAT, WALK};
+pub use local::{open_file, raw, read_file};
+pub use operations::{Calls, FileCalls, ImageCalls, KernelCalls};
+pub use options::Options;
+pub use records::{MountHow, Stat, StatFs, Time, VolumeRecord, KEEP, NOW};
+pub use remote::{Dir, File, Image, Mount};
+pub use serve::serve;
+pub use wire::{fuzz_answers, List};

@@ -1,0 +1,168 @@
+//! How an image is opened by a worker.
+
+use crate::client::Worker;
+use crate::failure::{Failure, Result};
+use crate::open::{Opened, Setup};
+use crate::remote::Image;
+use crate::wire::{List, Wire, Writer};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tane::jail::Files;
+
+type Notice = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// How an image is opened by a worker: what [`tane::ImageOptions`] has, and what the
+/// worker and its kernel get.
+#[derive(Clone, Default)]
+pub struct Options {
+    setup: Setup,
+    program: Option<PathBuf>,
+    notice: Option<Notice>,
+}
+
+impl Options {
+    /// For reading, in a jail with 4 GiB of memory at most and no limit of time.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// See [`tane::ImageOptions::write`].
+    pub fn write(&mut self, yes: bool) -> &mut Self {
+        self.setup.write = yes;
+        self
+    }
+
+    /// See [`tane::DiskOptions::format`]; EINVAL when it opens, if there is none of
+    /// that name.
+    pub fn format(&mut self, name: &str) -> &mut Self {
+        self.setup.format = Some(name.into());
+        self
+    }
+
+    /// See [`tane::DiskOptions::overlay`].
+    pub fn overlay(&mut self, file: impl Into<PathBuf>) -> &mut Self {
+        self.setup.overlay = Some(file.into());
+        self
+    }
+
+    /// See [`tane::DiskOptions::trust`].
+    pub fn trust(&mut self, place: impl Into<PathBuf>) -> &mut Self {
+        self.setup.trust.0.push(place.into());
+        self
+    }
+
+    /// See [`tane::ImageOptions::with`].
+    pub fn with(&mut self, image: impl Into<PathBuf>) -> &mut Self {
+        self.setup.with.0.push(image.into());
+        self
+    }
+
+    /// See [`tane::VolumeOptions::secret`].
+    pub fn secret(&mut self, secret: impl Into<Vec<u8>>) -> &mut Self {
+        self.setup.secrets.0.push(secret.into());
+        self
+    }
+
+    /// See [`tane::DiskOptions::notice`]; called once the image is open.
+    pub fn notice(&mut self, say: impl Fn(&str) + Send + Sync + 'static) -> &mut Self {
+        self.notice = Some(Arc::new(say));
+        self
+    }
+
+    /// The kernel image; else [`tane::default_image`].
+    pub fn kernel(&mut self, path: impl Into<PathBuf>) -> &mut Self {
+        self.setup.kernel = Some(path.into());
+        self
+    }
+
+    /// See [`tane::Builder::memory`].
+    pub fn memory(&mut self, bytes: u64) -> &mut Self {
+        self.setup.memory = Some(bytes);
+        self
+    }
+
+    /// See [`tane::Builder::cpus`].
+    pub fn cpus(&mut self, count: u32) -> &mut Self {
+        self.setup.cpus = Some(count);
+        self
+    }
+
+    /// See [`tane::Builder::cmdline`].
+    pub fn cmdline(&mut self, words: &str) -> &mut Self {
+        self.setup.cmdline = words.into();
+        self
+    }
+
+    /// See [`tane::jail::Jail::memory`]; 4 GiB if nothing is said.
+    pub fn memory_limit(&mut self, bytes: u64) -> &mut Self {
+        self.setup.memory_limit = Some(bytes);
+        self
+    }
+
+    /// The worker is killed when this time has passed since it opened the image, and
+    /// what was not synced is lost. No limit if nothing is said.
+    pub fn time_limit(&mut self, limit: Duration) -> &mut Self {
+        let milliseconds = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        self.setup.milliseconds = Some(milliseconds.max(1));
+        self
+    }
+
+    /// The worker's program; else what TANE_WORKER names, else `tane-worker` beside
+    /// this program or library.
+    pub fn program(&mut self, path: impl Into<PathBuf>) -> &mut Self {
+        self.program = Some(path.into());
+        self
+    }
+
+    /// Start a worker for the image at `path`.
+    ///
+    /// Errors: those of [`tane::ImageOptions::open`] and [`tane::Builder::boot`]; what
+    /// the jail says; ENOENT, ENOEXEC there is no program, or it is of another version.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Image> {
+        let all =
+            std::iter::once(path.as_ref()).chain(self.setup.with.0.iter().map(|p| p.as_path()));
+        if let Some(remote) = all.into_iter().find(|path| tane::is_remote(path)) {
+            let text = format!(
+                "open {}: a worker's jail has no network: open images on servers with a \
+                 kernel in this process",
+                remote.display()
+            );
+            return Err(Failure::new(libc::EOPNOTSUPP, text));
+        }
+        let mut setup = self.setup.clone();
+        setup.image = path.as_ref().into();
+        if setup.kernel.is_none() {
+            setup.kernel = Some(tane::default_image()?);
+        }
+        let limit = setup.milliseconds.map(Duration::from_millis);
+        let ask = |to: &mut Writer<'_>| setup.put(to);
+        let (worker, opened): (_, Opened) = Worker::start(self.program.as_deref(), limit, ask)?;
+        if let Some(notice) = &self.notice {
+            let List(notices) = &opened.notices;
+            notices.iter().for_each(|text| notice(text));
+        }
+        let held = match opened.held {
+            0 => Files::Fully,
+            1 => Files::Partly,
+            _ => Files::No,
+        };
+        let write = setup.write;
+        Ok(Image {
+            worker,
+            held,
+            write,
+        })
+    }
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Without the secrets.
+        f.debug_struct("Options")
+            .field("write", &self.setup.write)
+            .field("with", &self.setup.with)
+            .field("program", &self.program)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,477 @@
+//! Images, mounts, files and directories of a worker.
+
+use crate::area::{BESIDE, BULK};
+use crate::client::{Answer, Call, Worker};
+use crate::failure::{Failure, Result};
+use crate::list::{self, Listing};
+use crate::objects::lock;
+use crate::operations::special;
+use crate::records::MountHow;
+use crate::wire::{Reader, Wire};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// Files that one message asks for: none has room for many more of an ordinary size.
+const FILES: usize = 512;
+const _: () = assert!(FILES * 8 <= BESIDE);
+
+/// An image that a worker serves. Cheap to clone; any thread may use it. The worker
+/// ends with the last handle that belongs to it.
+#[derive(Clone)]
+pub struct Image {
+    pub(crate) worker: Arc<Worker>,
+    pub(crate) held: tane::jail::Files,
+    pub(crate) write: bool,
+}
+
+impl Image {
+    pub(crate) fn call(&self, operation: u32) -> Result<Call<'_>> {
+        self.worker.call(operation, 0)
+    }
+
+    /// The process that serves it.
+    pub fn pid(&self) -> u32 {
+        self.worker.pid()
+    }
+
+    /// How far the host keeps it from files: see [`tane::jail::Held`].
+    pub fn held(&self) -> tane::jail::Files {
+        self.held
+    }
+
+    /// Mount the file system that a selector means, or the only one: as
+    /// [`tane::Image::mount`], with its errors.
+    pub fn mount(&self, selector: Option<&str>, how: &MountHow) -> Result<Mount> {
+        let mut call = self.call(special::MOUNT)?;
+        selector.put(&mut call.arguments())?;
+        how.put(&mut call.arguments())?;
+        let answer = call.wait()?;
+        let bytes = answer.copy()?;
+        let mut from = Reader::new(&bytes);
+        Ok(Mount {
+            handle: u32::get(&mut from)?,
+            place: PathBuf::get(&mut from)?,
+            root: i32::get(&mut from)?,
+            worker: self.worker.clone(),
+            write: self.write,
+            ended: false,
+        })
+    }
+}
+
+/// A file system that a worker has mounted. Any thread may use it.
+pub struct Mount {
+    worker: Arc<Worker>,
+    handle: u32,
+    place: PathBuf,
+    root: i32,
+    write: bool,
+    ended: bool,
+}
+
+impl Mount {
+    pub(crate) fn call(&self, operation: u32) -> Result<Call<'_>> {
+        self.worker.call(operation, self.handle)
+    }
+
+    /// Where it is inside the kernel.
+    pub fn mount_point(&self) -> &Path {
+        &self.place
+    }
+
+    /// A descriptor of its root, inside the kernel.
+    pub fn root_fd(&self) -> i32 {
+        self.root
+    }
+
+    /// Write everything back and unmount: as [`tane::Mount::unmount`].
+    pub fn unmount(mut self) -> Result<()> {
+        self.ended = true;
+        self.call(special::UNMOUNT)?.answer()
+    }
+
+    /// Open a file by O_ flags; `mode`: the exact permissions of one that is made.
+    pub fn open_file(&self, path: &OsStr, flags: i32, mode: u32) -> Result<File> {
+        let mut call = self.call(special::OPEN_FILE)?;
+        path.put(&mut call.arguments())?;
+        flags.put(&mut call.arguments())?;
+        mode.put(&mut call.arguments())?;
+        let bytes = call.wait()?.copy()?;
+        let mut from = Reader::new(&bytes);
+        Ok(File {
+            handle: u32::get(&mut from)?,
+            fd: i32::get(&mut from)?,
+            worker: self.worker.clone(),
+            // Where nothing changes, what was read once is still so.
+            ahead: (!self.write && flags & libc::O_ACCMODE == libc::O_RDONLY).then(Mutex::default),
+        })
+    }
+
+    /// List a directory; `flags` of [`list`](crate::Listing): 1 for what stat(2) says
+    /// of each entry, 2 for all below as well.
+    pub fn list(&self, path: &OsStr, flags: u32) -> Result<Dir> {
+        let mut dir = Dir {
+            worker: self.worker.clone(),
+            mount: self.handle,
+            path: path.to_owned(),
+            flags,
+            handle: 0,
+            bytes: Vec::new(),
+            at: 0,
+            over: false,
+        };
+        dir.start()?;
+        Ok(dir)
+    }
+
+    /// Read files, whole, one behind the other into `to`; `each` is told the length
+    /// or errno of one after the other. How many that was done for: all, or as many
+    /// as there was room for.
+    pub fn read_files<'p>(
+        &self,
+        paths: impl Fn(usize) -> Option<Result<&'p OsStr>>,
+        mut to: &mut [u8],
+        mut each: impl FnMut(usize, std::result::Result<usize, i32>),
+    ) -> Result<usize> {
+        let mut done = 0;
+        while let Some(first) = paths(done) {
+            let first = first?;
+            let mut call = self.call(special::READ_FILES)?;
+            let room = to.len().min(BULK);
+            let mut arguments = call.arguments();
+            arguments.int(room as u64)?;
+            let mut asked = 0;
+            while asked < FILES {
+                let Some(path) = paths(done + asked) else {
+                    break;
+                };
+                let path = path?;
+                if arguments.left() < 8 + path.len() {
+                    break;
+                }
+                path.put(&mut arguments)?;
+                asked += 1;
+            }
+            drop(arguments);
+            let answer = call.wait()?;
+            let got = answer.count(asked)?;
+            let mut lengths = [0; FILES * 8];
+            let lengths = &mut lengths[..got * 8];
+            answer.data(0, lengths)?;
+            let mut lengths = Reader::new(lengths);
+            let (mut total, mut fared) = (0, Vec::with_capacity(got));
+            for _ in 0..got {
+                fared.push(match i64::get(&mut lengths)? {
+                    errno @ -4095..0 => Err(-errno as i32),
+                    length @ 0.. if length as usize <= room - total => {
+                        total += length as usize;
+                        Ok(length as usize)
+                    }
+                    _ => return lengths.malformed(),
+                });
+            }
+            let (these, rest) = to.split_at_mut(total);
+            answer.data(asked * 8, these)?;
+            drop(answer);
+            to = rest;
+            for (at, one) in fared.into_iter().enumerate() {
+                each(done + at, one);
+            }
+            done += got;
+            if got == 0 {
+                if to.len() <= BULK {
+                    break;
+                }
+                match self.read_large(first, to)? {
+                    None => break,
+                    Some(Ok(n)) => {
+                        to = &mut to[n..];
+                        each(done, Ok(n));
+                    }
+                    Some(Err(errno)) => each(done, Err(errno)),
+                }
+                done += 1;
+            }
+        }
+        Ok(done)
+    }
+
+    /// A file that takes several messages. None: it is longer, or may be.
+    fn read_large(
+        &self,
+        path: &OsStr,
+        to: &mut [u8],
+    ) -> Result<Option<std::result::Result<usize, i32>>> {
+        let flags = libc::O_RDONLY | libc::O_NONBLOCK;
+        let read = self.open_file(path, flags, 0).and_then(|f| f.pread(to, 0));
+        match read {
+            Ok(n) if n < to.len() => Ok(Some(Ok(n))),
+            Ok(_) => Ok(None),
+            Err(failure) if failure.errno == libc::ESHUTDOWN => Err(failure),
+            Err(failure) => Ok(Some(Err(failure.errno))),
+        }
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.worker.end(self.handle);
+        }
+    }
+}
+
+/// A file that a worker has open. Any thread may use it; threads that share it share
+/// its position.
+pub struct File {
+    worker: Arc<Worker>,
+    handle: u32,
+    fd: i32,
+    ahead: Option<Mutex<Ahead>>,
+}
+
+/// What was read beyond what was asked for: a message costs more than the bytes. The
+/// worker's position is behind it.
+#[derive(Default)]
+struct Ahead {
+    bytes: Vec<u8>,
+    /// So many of them are used.
+    at: usize,
+}
+
+/// What is read at once for whoever asks for less than SMALL, in bytes.
+const AHEAD: usize = 64 << 10;
+const SMALL: usize = 16 << 10;
+
+impl Ahead {
+    fn left(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
+    fn give(&mut self, to: &mut [u8]) -> usize {
+        let n = self.left().min(to.len());
+        to[..n].copy_from_slice(&self.bytes[self.at..][..n]);
+        self.at += n;
+        n
+    }
+}
+
+impl File {
+    pub(crate) fn call(&self, operation: u32) -> Result<Call<'_>> {
+        self.worker.call(operation, self.handle)
+    }
+
+    /// The descriptor inside the kernel.
+    pub fn kernel_fd(&self) -> i32 {
+        self.fd
+    }
+
+    /// Read at the position; fewer bytes only at the end of the file, and where read(2)
+    /// gives fewer.
+    pub fn read(&self, to: &mut [u8]) -> Result<usize> {
+        let Some(ahead) = &self.ahead else {
+            return self.read_with(special::READ, to, 0);
+        };
+        let mut ahead = lock(ahead);
+        let given = ahead.give(to);
+        let rest = &mut to[given..];
+        if rest.is_empty() {
+            return Ok(given);
+        }
+        if rest.len() >= SMALL {
+            return match self.read_with(special::READ, rest, 0) {
+                Ok(n) => Ok(given + n),
+                Err(_) if given > 0 => Ok(given),
+                Err(failure) => Err(failure),
+            };
+        }
+        if given > 0 {
+            // As read(2) may; the next one asks again.
+            return Ok(given);
+        }
+        let mut bytes = std::mem::take(&mut ahead.bytes);
+        bytes.resize(AHEAD, 0);
+        let n = self.read_with(special::READ, &mut bytes, 0);
+        bytes.truncate(*n.as_ref().unwrap_or(&0));
+        (ahead.bytes, ahead.at) = (bytes, 0);
+        n?;
+        Ok(ahead.give(rest))
+    }
+
+    /// Move the position; lseek(2).
+    pub fn lseek(&self, offset: i64, whence: i32) -> Result<i64> {
+        let mut ahead = self.ahead.as_ref().map(lock);
+        let left = ahead.as_ref().map_or(0, |ahead| ahead.left());
+        let offset = match whence {
+            libc::SEEK_CUR => offset.checked_sub(left as i64),
+            _ => Some(offset),
+        };
+        let overflow = || Failure::of_errno(libc::EOVERFLOW, "seek");
+        let mut call = self.call(special::LSEEK)?;
+        offset.ok_or_else(overflow)?.put(&mut call.arguments())?;
+        whence.put(&mut call.arguments())?;
+        let at = call.wait()?.count(i64::MAX as usize)?;
+        if let Some(ahead) = &mut ahead {
+            ahead.at = ahead.bytes.len();
+        }
+        Ok(at as i64)
+    }
+
+    /// Read at an offset.
+    pub fn pread(&self, to: &mut [u8], offset: u64) -> Result<usize> {
+        self.read_with(special::PREAD, to, offset)
+    }
+
+    fn read_with(&self, operation: u32, to: &mut [u8], offset: u64) -> Result<usize> {
+        let mut done = 0;
+        loop {
+            let want = (to.len() - done).min(BULK);
+            let piece = || -> Result<(usize, Answer)> {
+                let mut call = self.call(operation)?;
+                let mut arguments = call.arguments();
+                arguments.int(want as u64)?;
+                arguments.int(offset + done as u64)?;
+                drop(arguments);
+                let answer = call.wait()?;
+                Ok((answer.count(want)?, answer))
+            };
+            let n = match piece() {
+                Ok((n, answer)) => {
+                    answer.data(0, &mut to[done..done + n])?;
+                    n
+                }
+                // What was read is told first.
+                Err(_) if done > 0 => return Ok(done),
+                Err(failure) => return Err(failure),
+            };
+            done += n;
+            if n < want || done == to.len() {
+                return Ok(done);
+            }
+        }
+    }
+
+    /// Write at the position, or at the end if it was opened so.
+    pub fn write(&self, from: &[u8]) -> Result<usize> {
+        self.write_with(special::WRITE, from, 0)
+    }
+
+    /// Write at an offset.
+    pub fn pwrite(&self, from: &[u8], offset: u64) -> Result<usize> {
+        self.write_with(special::PWRITE, from, offset)
+    }
+
+    fn write_with(&self, operation: u32, from: &[u8], offset: u64) -> Result<usize> {
+        let mut done = 0;
+        loop {
+            let piece = &from[done..][..(from.len() - done).min(BULK)];
+            let write = || -> Result<usize> {
+                let mut call = self.call(operation)?;
+                let mut arguments = call.arguments();
+                arguments.int(offset + done as u64)?;
+                arguments.bytes(piece)?;
+                drop(arguments);
+                call.wait()?.count(piece.len())
+            };
+            let n = match write() {
+                Ok(n) => n,
+                Err(_) if done > 0 => return Ok(done),
+                Err(failure) => return Err(failure),
+            };
+            done += n;
+            if n < piece.len() || done == from.len() {
+                return Ok(done);
+            }
+        }
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        self.worker.end(self.handle);
+    }
+}
+
+/// A listing that a worker makes, many entries with each message.
+pub struct Dir {
+    worker: Arc<Worker>,
+    mount: u32,
+    path: OsString,
+    flags: u32,
+    /// 0: the worker is done with it.
+    handle: u32,
+    bytes: Vec<u8>,
+    at: usize,
+    over: bool,
+}
+
+impl Dir {
+    fn start(&mut self) -> Result<()> {
+        let mut call = self.worker.call(special::LIST, self.mount)?;
+        self.path.as_os_str().put(&mut call.arguments())?;
+        self.flags.put(&mut call.arguments())?;
+        let answer = call.wait()?;
+        let handle = answer.count(u32::MAX as usize)?;
+        let bytes = answer.copy()?;
+        drop(answer);
+        self.worker.end(self.handle);
+        self.handle = handle as u32;
+        (self.bytes, self.at, self.over) = (bytes, 0, false);
+        Ok(())
+    }
+
+    /// Start again.
+    pub fn rewind(&mut self) -> Result<()> {
+        self.start()
+    }
+
+    /// None at the end.
+    #[allow(clippy::should_implement_trait)] // it can fail
+    pub fn next(&mut self) -> Result<Option<Listing>> {
+        if self.over {
+            return Ok(None);
+        }
+        if self.at == self.bytes.len() {
+            self.more()?;
+        }
+        let mut from = Reader::new(&self.bytes[self.at..]);
+        let next = list::parse(&mut from);
+        self.at = self.bytes.len() - from.left();
+        self.over = !matches!(next, Ok(Some(_)));
+        next
+    }
+
+    fn more(&mut self) -> Result<()> {
+        let call = self.worker.call(special::LIST_MORE, self.handle)?;
+        let answer = call.wait()?;
+        let bytes = answer.copy()?;
+        if bytes.is_empty() {
+            return Err(Failure::new(
+                libc::EIO,
+                "the worker's listing does not go on",
+            ));
+        }
+        drop(answer);
+        (self.bytes, self.at) = (bytes, 0);
+        Ok(())
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        self.worker.end(self.handle);
+    }
+}
+
+macro_rules! shown {
+    ($($type:ident),*) => { $(
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, "{} of worker {}", stringify!($type), self.worker.pid())
+            }
+        }
+    )* };
+}
+
+shown!(Image, Mount, File, Dir);

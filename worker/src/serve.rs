@@ -1,0 +1,298 @@
+//! The worker: a thread for each slot takes calls, and the first thread waits for the
+//! end of the caller.
+
+use crate::area::{Area, ANSWERED, ASKED, SLOTS};
+use crate::client::OTHER_VERSION;
+use crate::failure::{Failure, Result};
+use crate::list::{self, Lister};
+use crate::local;
+use crate::objects::{lock, Object, Objects};
+use crate::open::Setup;
+use crate::operations::{dispatch, special};
+use crate::records::MountHow;
+use crate::wait::{self, Patience};
+use crate::wire::{Reader, Wire, Writer};
+use std::ffi::OsStr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
+
+/// What one message of a listing holds, in bytes.
+const LIST: usize = 256 << 10;
+
+/// What the caller gave: the lifeline and the shared memory, out of the way of those
+/// who write to standard output. Everything else that it had open is closed.
+fn take_over() -> std::io::Result<(OwnedFd, OwnedFd)> {
+    let check = |result: i64| match result {
+        0.. => Ok(result as i32),
+        _ => Err(std::io::Error::last_os_error()),
+    };
+    // SAFETY: descriptors of this process, which has done nothing yet.
+    unsafe {
+        let line = check(libc::fcntl(0, libc::F_DUPFD_CLOEXEC, 3).into())?;
+        let memory = check(libc::fcntl(1, libc::F_DUPFD_CLOEXEC, 3).into())?;
+        let rest = line.max(memory) + 1;
+        check(libc::syscall(libc::SYS_close_range, rest, u32::MAX, 0))?;
+        for fd in 3..rest {
+            if fd != line && fd != memory {
+                libc::close(fd);
+            }
+        }
+        let null = check(libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC).into())?;
+        for fd in 0..3 {
+            check(libc::dup2(null, fd).into())?;
+        }
+        libc::close(null);
+        // The caller decides when this ends, and files may be too large.
+        for signal in [
+            libc::SIGINT,
+            libc::SIGHUP,
+            libc::SIGTERM,
+            libc::SIGPIPE,
+            libc::SIGXFSZ,
+        ] {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+        Ok((OwnedFd::from_raw_fd(line), OwnedFd::from_raw_fd(memory)))
+    }
+}
+
+/// Serve the caller that started this process, to its end.
+pub fn serve() -> ! {
+    let is_socket = |fd| {
+        // SAFETY: a structure of ours.
+        unsafe {
+            let mut stat: libc::stat = std::mem::zeroed();
+            libc::fstat(fd, &raw mut stat) == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFSOCK
+        }
+    };
+    if !is_socket(0) {
+        eprintln!("tane-worker: the library starts it, to serve an image in a jail");
+        std::process::exit(2);
+    }
+    let Ok((line, memory)) = take_over() else {
+        std::process::exit(1);
+    };
+    let area = match Area::of_caller(memory) {
+        Ok(Some(area)) => Arc::new(area),
+        Ok(None) => std::process::exit(OTHER_VERSION),
+        Err(_) => std::process::exit(1),
+    };
+    tane::prepare();
+    let server = Arc::new(Server {
+        area,
+        objects: Objects::default(),
+    });
+    // The image's opening, for which there must be one thread.
+    if !server.take(0, &Patience::new()) {
+        await_end(&line);
+    }
+    for slot in 0..SLOTS {
+        let server = server.clone();
+        let thread = std::thread::Builder::new().name(format!("slot {slot}"));
+        let work = move || {
+            let patience = Patience::new();
+            loop {
+                server.take(slot, &patience);
+            }
+        };
+        if thread.spawn(work).is_err() {
+            std::process::abort();
+        }
+    }
+    await_end(&line)
+}
+
+fn await_end(line: &OwnedFd) -> ! {
+    let mut byte = 0u8;
+    // SAFETY: a byte of ours. Nobody writes to it: it ends, or a signal comes between.
+    unsafe {
+        while libc::read(line.as_raw_fd(), (&raw mut byte).cast(), 1) != 0 {}
+        libc::_exit(0)
+    }
+}
+
+struct Server {
+    area: Arc<Area>,
+    objects: Objects,
+}
+
+/// How a call fared: bytes of the answer, and the result of one that moves data.
+type Done = Result<(usize, i64)>;
+
+impl Server {
+    /// Take a call; whether it did what was asked.
+    fn take(&self, slot: usize, patience: &Patience) -> bool {
+        let control = self.area.control(slot);
+        let (state, sleeps) = (&control.state, &control.worker_sleeps);
+        wait::until(state, ASKED, sleeps, patience, None, || false);
+        let (number, handle) = (
+            control.operation.load(Relaxed),
+            control.handle.load(Relaxed),
+        );
+        // SAFETY: the caller has asked, and leaves both alone until it is answered.
+        let (request, room) = unsafe {
+            let len = control.request.load(Relaxed) as usize;
+            let request = self.area.request(slot).trusted(len);
+            (request, self.area.answer(slot).to_write())
+        };
+        let work = || self.call(number, handle, &mut Reader::new(request), room);
+        let done = catch_unwind(AssertUnwindSafe(work));
+        let panicked = |_| {
+            let text = "internal error: the worker panicked";
+            Err(Failure::new(libc::EIO, text))
+        };
+        let done = done.unwrap_or_else(panicked);
+        let good = done.is_ok();
+        let (errno, len, result) = match done {
+            Ok((len, result)) => (0, len, result),
+            Err(failure) => {
+                let text = failure.text.as_bytes();
+                let text = &text[..text.len().min(4096)];
+                let written = self.area.answer(slot).copy_from(0, text);
+                let len = if written { text.len() } else { 0 };
+                (failure.errno as u32, len, 0)
+            }
+        };
+        control.errno.store(errno, Relaxed);
+        control.answer.store(len as u32, Relaxed);
+        control.result.store(result, Relaxed);
+        wait::set(state, ANSWERED, &control.caller_sleeps);
+        good
+    }
+
+    fn call(&self, number: u32, handle: u32, from: &mut Reader, room: &mut [u8]) -> Done {
+        // Handles that are done with come along.
+        for _ in 0..from.int()? {
+            self.objects.take(from.int()? as u32);
+        }
+        let objects = &self.objects;
+        let mut to = Writer::new(room);
+        match number {
+            // Nothing but those.
+            0 => {}
+            special::OPEN => {
+                let (image, opened) = Setup::get(from)?.open()?;
+                objects.set_image(image);
+                opened.put(&mut to)?;
+            }
+            special::END => objects.take_all(),
+            special::MOUNT => self.mount(from, &mut to)?,
+            special::UNMOUNT => self.unmount(handle)?,
+            special::OPEN_FILE => {
+                let (path, flags, mode) = (Wire::get(from)?, Wire::get(from)?, Wire::get(from)?);
+                let file = local::open_file(&*objects.mount(handle)?, path, flags, mode)?;
+                let fd = file.kernel_fd();
+                objects.add(Object::File(Arc::new(file))).put(&mut to)?;
+                fd.put(&mut to)?;
+            }
+            special::PREAD | special::READ => {
+                let (len, offset) = (from.int()?, from.int()?);
+                let place = to.take(len as usize)?.as_mut_ptr() as u64;
+                let (action, nr) = match number {
+                    special::READ => ("read", libc::SYS_read),
+                    _ => ("read", libc::SYS_pread64),
+                };
+                let file = objects.file(handle)?;
+                // SAFETY: as much room was taken.
+                let n = unsafe { local::raw(&file, action, nr, [place, len, offset]) };
+                return Ok((0, n?));
+            }
+            special::PWRITE | special::WRITE => {
+                let (offset, bytes) = (from.int()?, from.bytes()?);
+                let nr = match number {
+                    special::WRITE => libc::SYS_write,
+                    _ => libc::SYS_pwrite64,
+                };
+                let args = [bytes.as_ptr() as u64, bytes.len() as u64, offset];
+                let file = objects.file(handle)?;
+                // SAFETY: the kernel reads those bytes.
+                let n = unsafe { local::raw(&file, "write", nr, args) };
+                return Ok((0, n?));
+            }
+            special::LSEEK => {
+                let args = [from.int()?, from.int()?, 0];
+                let file = objects.file(handle)?;
+                // SAFETY: no pointers.
+                let at = unsafe { local::raw(&file, "seek", libc::SYS_lseek, args) };
+                return Ok((0, at?));
+            }
+            special::READ_FILES => return self.read_files(handle, from, &mut to),
+            special::LIST => {
+                let (path, flags): (&OsStr, _) = (Wire::get(from)?, Wire::get(from)?);
+                let mut lister = Lister::new(&*objects.mount(handle)?, path, flags)?;
+                let handle = match self.list(&mut lister, &mut to)? {
+                    true => objects.add(Object::List(Arc::new(Mutex::new(lister)))),
+                    false => 0,
+                };
+                return Ok((to.len(), handle.into()));
+            }
+            special::LIST_MORE => {
+                let lister = objects.list(handle)?;
+                let goes_on = self.list(&mut lock(&lister), &mut to)?;
+                if !goes_on {
+                    objects.take(handle);
+                }
+            }
+            _ => dispatch(number, objects, handle, from, &mut to)?,
+        }
+        Ok((to.len(), 0))
+    }
+
+    fn list(&self, lister: &mut Lister, to: &mut Writer) -> Result<bool> {
+        let mut limited = Writer::new(to.take(LIST)?);
+        let goes_on = list::fill(lister, &mut limited)?;
+        let len = limited.len();
+        to.give_back(LIST - len);
+        Ok(goes_on)
+    }
+
+    fn mount(&self, from: &mut Reader, to: &mut Writer) -> Result<()> {
+        let selector: Option<&str> = Wire::get(from)?;
+        let how = MountHow::get(from)?;
+        let selector = selector.map(tane::Selector::parse).transpose()?;
+        let image = self.objects.image(0)?;
+        let mount = image.mount(selector.as_ref(), &how.options())?;
+        let (place, root) = (mount.mount_point().to_owned(), mount.root_fd());
+        self.objects.add(Object::Mount(Arc::new(mount))).put(to)?;
+        place.put(to)?;
+        root.put(to)
+    }
+
+    fn unmount(&self, handle: u32) -> Result<()> {
+        let unknown = || Failure::new(libc::EBADF, "the worker has no such mount");
+        let Some(Object::Mount(mount)) = self.objects.take(handle) else {
+            return Err(unknown());
+        };
+        // Nobody may use it any more: that is the caller's promise.
+        let mount = Arc::try_unwrap(mount).map_err(|_| unknown())?;
+        Ok(mount.unmount()?)
+    }
+
+    fn read_files(&self, handle: u32, from: &mut Reader, to: &mut Writer) -> Done {
+        let mount = self.objects.mount(handle)?;
+        let room = from.int()? as usize;
+        let mut paths = Vec::new();
+        while !from.is_empty() {
+            paths.push(<&OsStr>::get(from)?);
+        }
+        let (table, rest) = to
+            .take(paths.len() * 8 + room)?
+            .split_at_mut(paths.len() * 8);
+        let (mut free, mut done) = (rest, 0);
+        for (path, place) in paths.into_iter().zip(table.chunks_exact_mut(8)) {
+            let fared = match local::read_file(&mount, path, free) {
+                Ok(Some(n)) => {
+                    free = &mut free[n..];
+                    n as i64
+                }
+                Ok(None) => break,
+                Err(errno) => -i64::from(errno),
+            };
+            place.copy_from_slice(&fared.to_le_bytes());
+            done += 1;
+        }
+        Ok((0, done))
+    }
+}

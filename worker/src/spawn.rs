@@ -1,0 +1,59 @@
+//! How a worker is started: an executable of its own, by exec without a fork of this
+//! process's threads and memory. It gets a lifeline as its standard input and the
+//! shared memory as its standard output, and of the environment only TMPDIR.
+
+use crate::area::Area;
+use crate::failure::{Failure, Result};
+use std::env;
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+const NAME: &str = "tane-worker";
+
+/// The worker's program: what TANE_WORKER names, else the one beside this program or
+/// the shared library that this code is in, or in a place of theirs.
+pub fn program(named: Option<&Path>) -> Result<PathBuf> {
+    if let Some(path) = named {
+        return Ok(path.into());
+    }
+    if let Some(path) = env::var_os("TANE_WORKER").filter(|path| !path.is_empty()) {
+        return Ok(path.into());
+    }
+    let places = tane::places_beside();
+    let mut found = places.iter().map(|place| place.join(NAME));
+    found.find(|path| path.is_file()).ok_or_else(|| {
+        let list: Vec<_> = places.iter().map(|p| p.display().to_string()).collect();
+        let text = format!(
+            "no {NAME}, which serves images in a jail, in {}: install it there, set \
+             TANE_WORKER to it, or open the image without a jail, in this process",
+            list.join(", ")
+        );
+        Failure::new(libc::ENOENT, text)
+    })
+}
+
+/// Start it; the lifeline, whose end is the worker's.
+pub fn start(program: &Path, area: &Area) -> Result<(Child, UnixStream)> {
+    let failed = |e: &std::io::Error| {
+        let text = format!("start the worker {}", program.display());
+        Failure::of_io(e, &text)
+    };
+    let (line, its) = UnixStream::pair().map_err(|e| failed(&e))?;
+    let memory = area.as_fd().try_clone_to_owned().map_err(|e| failed(&e))?;
+    let mut command = Command::new(program);
+    command
+        .arg0(NAME)
+        .env_clear()
+        .envs(env::var_os("TMPDIR").map(|dir| (OsString::from("TMPDIR"), dir)))
+        .stdin(Stdio::from(std::os::fd::OwnedFd::from(its)))
+        .stdout(Stdio::from(memory))
+        .stderr(Stdio::null())
+        // Ctrl-C is meant for the caller.
+        .process_group(0);
+    let child = command.spawn().map_err(|e| failed(&e))?;
+    Ok((child, line))
+}

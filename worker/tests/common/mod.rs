@@ -1,0 +1,67 @@
+//! What the tests of the worker share: an image, made by mke2fs.
+#![allow(dead_code)] // every test program uses a part of it
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use tane_test_support::tool;
+use tane_worker::{Image, Mount, Options};
+
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    pub fn new() -> Scratch {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tane-worker-{}-{n}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::create_dir_all(&path).expect("a directory");
+        Scratch(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub const BIG: usize = 3 << 20;
+
+/// `hello`, `big` and a hundred files in `d`; None where nothing is to be run.
+#[track_caller]
+pub fn image(s: &Scratch) -> Option<PathBuf> {
+    tane_test_support::has_kernel(tane::default_image())?;
+    let tree = s.0.join("tree");
+    std::fs::create_dir_all(tree.join("d/deep")).expect("a directory");
+    let write = |name: &str, data: &[u8]| std::fs::write(tree.join(name), data).expect("a file");
+    write("hello", b"from the image\n");
+    write("d/deep/down", b"deeper\n");
+    write("big", &pattern(BIG));
+    for n in 0..100 {
+        write(&format!("d/{n:03}"), n.to_string().as_bytes());
+    }
+    let image = s.0.join("disk.img");
+    let made = tool("e2fsprogs", "mke2fs")?
+        .args(["-qF", "-t", "ext4", "-d"])
+        .args([&tree, &image])
+        .arg("64M")
+        .status();
+    assert!(made.expect("mke2fs").success());
+    Some(image)
+}
+
+pub fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i / 251 + i) as u8).collect()
+}
+
+pub fn options() -> Options {
+    let mut options = Options::new();
+    options.program(env!("CARGO_BIN_EXE_tane-worker"));
+    options
+}
+
+pub fn open(image: &Path) -> (Image, Mount) {
+    let image = options().open(image).expect("an image");
+    let mount = image.mount(None, &Default::default()).expect("a mount");
+    (image, mount)
+}
