@@ -47,7 +47,7 @@ fn failure(e: Error) -> Failure {
         }
         Error::Landlock(_) => libc::EINVAL,
     };
-    Failure::new(errno, &format!("jail: {e}"))
+    Failure::new(errno, format!("jail: {e}"))
 }
 
 #[no_mangle]

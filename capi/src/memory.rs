@@ -13,7 +13,7 @@ pub struct TaneMap(Map);
 
 fn failure(error: &std::io::Error, action: &str) -> Failure {
     let errno = tane::errno_of(error).unwrap_or(libc::EIO);
-    Failure::new(errno, &format!("{action}: {error}"))
+    Failure::new(errno, format!("{action}: {error}"))
 }
 
 #[no_mangle]

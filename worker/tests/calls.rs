@@ -44,7 +44,7 @@ fn a_worker_answers_what_a_kernel_in_this_process_answers() {
     assert!(image.is_alive().expect("alive"));
     assert!(image.dmesg().expect("a log").contains("Linux version"));
     let refused = image.mount(Some("7"), &Default::default());
-    assert_eq!(refused.err().expect("no such").errno, libc::ENXIO);
+    assert_eq!(refused.expect_err("no such").errno, libc::ENXIO);
     let missing = options().open(s.0.join("none")).expect_err("no such");
     let text = tane::Image::open(s.0.join("none"))
         .expect_err("no such")

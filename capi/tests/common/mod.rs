@@ -29,7 +29,10 @@ pub fn libraries() -> &'static Path {
         let mut cargo = Command::new(env!("CARGO"));
         // With the program that its workers are.
         let packages = ["-p", "tane-capi", "-p", "tane-worker"];
-        cargo.args(["build", "-q"]).args(packages).arg("--target-dir");
+        cargo
+            .args(["build", "-q"])
+            .args(packages)
+            .arg("--target-dir");
         cargo.arg(place.parent().expect("target"));
         if place.ends_with("release") {
             cargo.arg("--release");
