@@ -133,7 +133,10 @@ impl Kernel {
     ///
     /// Errors: what opening it says; ENOSPC no device slot is free.
     pub fn open_disk(&self, path: impl AsRef<Path>, options: &DiskOptions) -> Result<Disk> {
-        self.add_disk_image(options.open_image(path)?, options)
+        let image = options.open_files(path.as_ref());
+        let image =
+            image.map_err(|error| Error::from_source(errno_or_guess(&error), "open", error))?;
+        self.add_disk_image(image, options)
     }
 
     /// Give the kernel an image that was opened by the same options: the second

@@ -38,7 +38,8 @@ impl DiskImage {
 
 impl DiskOptions {
     /// Open an image and all files that it consists of, for
-    /// [`Kernel::add_disk_image`](crate::Kernel::add_disk_image).
+    /// [`Kernel::add_disk_image`](crate::Kernel::add_disk_image); with an error for
+    /// whoever named it, as the `tane` command tells it.
     ///
     /// Errors: ENOENT, EISDIR, EINVAL it cannot be an image; EBUSY another program
     /// writes it, or uses it while this one would write; what opening the container
@@ -46,12 +47,19 @@ impl DiskOptions {
     pub fn open_image(&self, path: impl AsRef<Path>) -> Result<DiskImage> {
         let path = path.as_ref();
         check(path)?;
-        let write = !self.read_only && !self.snapshot;
+        let opened = self.open_files(path);
+        opened.map_err(|error| explain(path, self.writes(), &error))
+    }
+
+    fn writes(&self) -> bool {
+        !self.read_only && !self.snapshot
+    }
+
+    pub(crate) fn open_files(&self, path: &Path) -> std::io::Result<DiskImage> {
         let mut image = self.image.clone();
-        let image = image.write(write).open(path);
         Ok(DiskImage {
             path: path.to_owned(),
-            image: image.map_err(|error| explain(path, write, &error))?,
+            image: image.write(self.writes()).open(path)?,
         })
     }
 }
