@@ -1,9 +1,10 @@
 //! Using an image as a program would that trusts it.
 
+use super::foreign::Foreign;
 use super::kinds::Kind;
 use std::io::Write;
 use std::path::Path;
-use tane::{Disk, Kernel, Mount, MountOptions, OpenOptions, Tree};
+use tane::{Disk, Kernel, Mount, MountOptions, OpenOptions, Tree, VolumeOptions};
 
 /// Look at everything in a tree, within limits.
 struct Walk<'a> {
@@ -67,11 +68,42 @@ impl Walk<'_> {
     }
 }
 
+/// What an image is taken for.
+#[derive(Clone, Copy)]
+pub enum As<'a> {
+    Kind(&'a Kind),
+    /// Whatever it seems to be.
+    Foreign(&'a Foreign),
+}
+
+impl As<'_> {
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Kind(kind) => kind.name,
+            Self::Foreign(foreign) => &foreign.name,
+        }
+    }
+}
+
 /// How many calls failed; an error if it cannot be mounted, or not unmounted.
-pub fn exercise(kernel: &Kernel, disk: &Disk, kind: &Kind, write: bool) -> tane::Result<u32> {
-    let _ = disk.probe();
+pub fn exercise(kernel: &Kernel, disk: &Disk, what: As, write: bool) -> tane::Result<u32> {
+    let found = disk.probe();
     let mut options = MountOptions::new();
-    options.fstype(kind.fstype).options(kind.options);
+    match what {
+        As::Kind(kind) => {
+            options.fstype(kind.fstype).options(kind.options);
+        }
+        As::Foreign(_) => {
+            // Members of sets and groups are mostly alone.
+            let volumes = kernel.volumes(&[disk], &VolumeOptions::new());
+            drop(volumes);
+            let found = found?.map(|found| found.fstype);
+            // Not to panic on errors, which a superblock may ask for.
+            if found.is_some_and(|fstype| fstype.starts_with("ext")) {
+                options.options("errors=continue");
+            }
+        }
+    }
     let mount = options.read_only(!write).mount(kernel, disk.device())?;
     let mut walk = Walk {
         tree: &mount,
