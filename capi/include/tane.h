@@ -504,7 +504,8 @@ struct tane_volume {
 	char uuid[64];
 	/* In a GPT, of a logical volume ("group/name"), of a set. */
 	char name[320];
-	/* Why nothing that lies on it is shown, though something may; or "". */
+	/* Why nothing that lies on it is shown, though something may, or what it does
+	   without; or "". */
 	char note[256];
 };
 

@@ -278,8 +278,10 @@ fn raid_volumes_that_lack_disks() {
 fn raid_volumes_whose_members_are_not_yet_equal() {
     // LVM is stopped early in copying the first half to the second.
     let script = "lvcreate -q -L 64M -n up vg /dev/ubda\nfill up\n\
+        echo 20 >/proc/sys/dev/raid/speed_limit_min\n\
+        echo 20 >/proc/sys/dev/raid/speed_limit_max\n\
         lvconvert -q -y --type raid1 -m1 vg/up /dev/ubdb\n\
-        lvchange -q --maxrecoveryrate 64k vg/up\nlvs -a -o+sync_percent vg\n";
+        lvs --noheadings -o sync_percent vg/up | grep -v 100.00\n";
     let Some(bed) = Bed::new(2, 96, script) else {
         return;
     };
@@ -328,7 +330,9 @@ fn raid_with_checksums_of_its_sectors() {
 #[test]
 fn a_thin_pool_on_raid_that_lacks_a_disk() {
     let script = "lvcreate -q -y --type raid1 -m1 -L 40M -n pool vg\n\
-        lvconvert -q -y --type thin-pool vg/pool\nlvcreate -q -V 64M -T vg/pool -n thin\nfill thin\n";
+        lvcreate -q -L 4M -n meta vg /dev/ubdb\n\
+        lvconvert -q -y --type thin-pool --poolmetadata vg/meta vg/pool\n\
+        lvcreate -q -V 64M -T vg/pool -n thin\nfill thin\n";
     let Some(bed) = Bed::new(2, 96, script) else {
         return;
     };

@@ -1,5 +1,6 @@
 //! Damaged images of every file system of the default kernel: whatever they hold,
-//! each call on them ends, with success or with an error, and the caller lives.
+//! each call on them ends, with success or with an error, and the caller lives. And
+//! the images that other projects test their tools with.
 //! docs/hostile.md has the results of a long run.
 
 mod common;
@@ -53,6 +54,27 @@ file_systems! {
     romfs: ROMFS,
 }
 
+macro_rules! packages {
+    ($($test:ident: $package:literal),+ $(,)?) => {
+        $(
+            #[test]
+            fn $test() {
+                if inside::image("default").is_some() {
+                    hostile::hunt_foreign($package);
+                }
+            }
+        )+
+
+        const PACKAGES: &[&str] = &[$($package),+];
+    };
+}
+
+packages! {
+    images_of_e2fsprogs: "e2fsprogs",
+    images_of_btrfs_progs: "btrfs-progs",
+    images_of_util_linux: "util-linux",
+}
+
 #[test]
 #[ignore = "a part of the others, in a process of its own"]
 fn worker() {
@@ -63,5 +85,10 @@ fn worker() {
         panic!("{order}")
     };
     let [first, end] = [first, end].map(|n| n.parse().expect("a seed"));
-    hostile::work(&PathBuf::from(dir), kinds_of(name), first..end);
+    let dir = PathBuf::from(dir);
+    if PACKAGES.contains(&name) {
+        hostile::work_on_foreign(&dir, first..end);
+    } else {
+        hostile::work(&dir, kinds_of(name), first..end);
+    }
 }

@@ -3,6 +3,7 @@
 //!
 //! sparse, damage, checksums: an image, changed as a seed says
 //! kinds, tree, hfsplus, bases: the sound images that are changed
+//! foreign: images that other projects made for their tests
 //! worker: what is done with each
 //! watcher, finding: who counts, and goes on when a worker does not
 
@@ -10,6 +11,7 @@ mod bases;
 mod checksums;
 mod damage;
 mod finding;
+mod foreign;
 mod hfsplus;
 pub mod kinds;
 mod sparse;
@@ -21,8 +23,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tane::Kernel;
 
-pub use watcher::hunt;
-pub use worker::work;
+pub use watcher::{hunt, hunt_foreign};
+pub use worker::{work, work_on_foreign};
 
 /// What gets the kernel's log.
 type Log = Arc<Mutex<String>>;

@@ -1,11 +1,12 @@
 //! Looks after workers: counts what they report, starts another when one dies or
 //! hangs, and prints a row of docs/hostile.md.
 
-use super::{limit, setting};
+use super::{foreign, limit, setting};
 use crate::common::TempDir;
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
@@ -184,23 +185,47 @@ pub fn hunt(name: &str) {
     let temporary = TempDir::new();
     let kept = std::env::var_os("TANE_HOSTILE_DIR").map(PathBuf::from);
     let dir = kept.as_deref().unwrap_or(temporary.path()).join(name);
-    let mut first = setting("TANE_HOSTILE_SEED", 0);
+    let first = setting("TANE_HOSTILE_SEED", 0);
     let end = first + setting("TANE_HOSTILE_COUNT", COUNT);
+    go_through(name, &dir, first..end, kept.is_some().then_some(&dir));
+}
+
+/// The same for the images of another project, each once to be read and once to be
+/// written.
+pub fn hunt_foreign(package: &str) {
+    let dir = foreign::dir(package);
+    let count = foreign::load(&dir).len() as u64 * foreign::TIMES;
+    if count == 0 {
+        let remedy = "scripts/foreign-images fetches them";
+        return skip(format!("no images in build/foreign/{package}: {remedy}"));
+    }
+    let report = std::env::var_os("TANE_HOSTILE_DIR").map(|dir| PathBuf::from(dir).join(package));
+    if let Some(report) = &report {
+        std::fs::create_dir_all(report).expect("a directory");
+    }
+    go_through(package, &dir, 0..count, report.as_ref());
+}
+
+fn go_through(name: &str, dir: &Path, seeds: Range<u64>, report_to: Option<&PathBuf>) {
+    let Range {
+        start: mut first,
+        end,
+    } = seeds;
     let mut tally = Tally::default();
     while first < end {
-        match watch(name, &dir, first, end, &mut tally) {
+        match watch(name, dir, first, end, &mut tally) {
             Ok(true) => break,
             Ok(false) => return skip(format!("a tool that makes {name} is missing")),
             Err(next) => first = next,
         }
     }
     println!("{}\n{}", tally.row(name), tally.findings(name));
-    if kept.is_some() {
+    if let Some(to) = report_to {
         let report = json!({
             "row": tally.row(name), "findings": tally.findings(name),
             "failures": tally.failures, "images": tally.lines,
         });
-        std::fs::write(dir.join("report.json"), report.to_string()).expect("the report");
+        std::fs::write(to.join("report.json"), report.to_string()).expect("the report");
     }
     assert!(tally.failures.is_empty(), "{}", tally.failures.join("\n"));
     for place in tally.deaths.keys() {

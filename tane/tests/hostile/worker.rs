@@ -3,8 +3,9 @@
 
 use super::damage::Base;
 use super::finding::{self, Outcome};
+use super::foreign::As;
 use super::kinds::Kind;
-use super::{bases, boot, limit, Log};
+use super::{bases, boot, foreign, limit, Log};
 use crate::exercise::exercise;
 use crate::medium::Random;
 use serde_json::json;
@@ -81,7 +82,7 @@ impl Bench {
         std::mem::take(&mut *log)
     }
 
-    fn meet(&mut self, seed: u64, kind: &Kind, image: &File, dog: &Dog) -> Outcome {
+    fn meet(&mut self, seed: u64, what: As, image: &File, dog: &Dog) -> Outcome {
         self.take_log();
         self.uses += 1;
         let next = Some((seed, self.kernel.clone()));
@@ -98,7 +99,9 @@ impl Bench {
             .kernel
             .add_disk(disk, &DiskOptions::new())
             .and_then(|disk| {
-                let result = exercise(&self.kernel, &disk, &kind.mount_options(), seed % 2 == 1);
+                let options = what.mount_options(&self.kernel, &disk);
+                let result = options
+                    .and_then(|options| exercise(&self.kernel, &disk, &options, seed % 2 == 1));
                 let removed = disk.remove();
                 result.and_then(|errors| removed.map(|()| errors))
             });
@@ -132,18 +135,36 @@ pub fn work(dir: &Path, kinds: &[Kind], seeds: std::ops::Range<u64>) {
         return;
     }
     let bases = bases::load(dir, kinds);
+    meet_all(seeds, |seed, image| {
+        let (kind, what) = damaged(&bases, seed, image);
+        (As::Kind(kind), what)
+    });
+}
+
+/// Meet the images in `dir`, which somebody else made.
+pub fn work_on_foreign(dir: &Path, seeds: std::ops::Range<u64>) {
+    let images = foreign::load(dir);
+    meet_all(seeds, |seed, to| {
+        let image = &images[(seed / foreign::TIMES) as usize];
+        image.store(to);
+        let what = if seed % 2 == 1 { "written" } else { "read" };
+        (As::Foreign(image), what.to_owned())
+    });
+}
+
+fn meet_all<'a>(seeds: std::ops::Range<u64>, mut put: impl FnMut(u64, &File) -> (As<'a>, String)) {
     let before = held();
     let image = memory_file();
     let dog = watchdog();
     let mut bench = Bench::new();
     for seed in seeds {
-        let (kind, what) = damaged(&bases, seed, &image);
-        say(&json!({"seed": seed, "kind": kind.name, "what": what}));
+        let (kind, what) = put(seed, &image);
+        say(&json!({"seed": seed, "kind": kind.name(), "what": what}));
         let mut outcome = bench.meet(seed, kind, &image, &dog);
         if outcome.died() {
             // Whose fault is it: this image's, or of those before?
             bench = Bench::new();
-            damaged(&bases, seed, &image);
+            put(seed, &image);
             let again = bench.meet(seed, kind, &image, &dog);
             outcome.alone = Some(again.died());
         }

@@ -234,10 +234,13 @@ fn may_lack(kind: &str, legs: usize) -> usize {
     }
 }
 
+/// Of RAID 10: how often it has each block.
 fn copies(segment: &Segment) -> Option<u64> {
-    let is_10 = segment.kind.starts_with("raid10");
-    let copies = segment.text.number("data_copies");
-    copies.filter(|n| is_10 && *n > 1)
+    let copies = segment.text.number("data_copies").filter(|n| *n > 1);
+    segment
+        .kind
+        .starts_with("raid10")
+        .then(|| copies.unwrap_or(2))
 }
 
 /// What the kernel calls it.

@@ -156,9 +156,11 @@ impl<'a> Stack<'a> {
     /// What the kernel said last about a table.
     fn reason(&self) -> Option<String> {
         let log = self.kernel.dmesg();
-        let line = log.lines().rev().find(|l| l.contains("device-mapper: "))?;
-        let (_, said) = line.split_once("device-mapper: ")?;
-        let said = said.strip_prefix("table: ").unwrap_or(said);
+        let said = |line: &'_ str| {
+            let (_, said) = line.split_once("device-mapper: table: ")?;
+            Some(said.to_owned())
+        };
+        let said = log.lines().rev().find_map(said)?;
         // The device's numbers tell nobody anything.
         let words = said.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':');
         Some(words.trim().to_owned())
