@@ -347,11 +347,12 @@ const CACHED: &str = "lvcreate -q -L 32M -n root vg /dev/ubda\n";
 
 #[test]
 fn a_cache_that_has_what_its_origin_lacks() {
-    // Blocks that were discarded before are written into the cache.
+    // What was discarded before is written into the cache, and stays there if nothing
+    // may be copied back.
     let script = format!(
         "{CACHED}lvcreate -q -y --type cache-pool -L 24M -n fast vg /dev/ubdb\n\
          lvconvert -q -y --type cache --cachemode writeback --cachepool vg/fast vg/root\n\
-         fill root\ntest $(lvs --noheadings -o cache_dirty_blocks vg/root) -gt 0\n"
+         dmsetup message vg-root 0 migration_threshold 0\nfill root\ntest $(lvs --noheadings -o cache_dirty_blocks vg/root) -gt 0\n"
     );
     let Some(bed) = Bed::new(2, 96, &script) else {
         return;
@@ -380,7 +381,7 @@ fn a_cache_that_has_nothing_of_its_own_is_not_needed_to_read() {
 fn a_cache_of_writes() {
     let script = format!(
         "{CACHED}fill root\nlvcreate -q -L 24M -n fast vg /dev/ubdb\n\
-         lvchange -q -an vg/root\n\
+         lvchange -q -an vg/root vg/fast\n\
          lvconvert -q -y --type writecache --cachevol vg/fast vg/root\nlvchange -q -ay vg/root\n\
          mount /dev/vg/root /tmp/mnt\ncp two /tmp/mnt/more\nsync\numount /tmp/mnt\n"
     );

@@ -66,10 +66,12 @@ impl<'a> Stack<'a> {
                 let by_superblock = leg.superblock.as_ref().is_some_and(|s| s.reshaped);
                 by_superblock || moved.iter().any(|flag| leg.is(flag))
             });
-        let bare = self.writes != Writes::Last && !reshaped;
-        if bare {
+        let quiet = self.writes != Writes::Last && !reshaped;
+        if quiet {
             choose(segment.kind, &mut legs)?;
         }
+        // Of RAID 10 the kernel takes the layout from superblocks only.
+        let bare = quiet && !segment.kind.starts_with("raid10");
         let gone: Vec<_> = legs.iter().filter_map(|l| l.parts.as_ref().err()).collect();
         if let Some(why) = gone.first() {
             if gone.len() > may_lack(segment.kind, legs.len()) {
@@ -80,7 +82,7 @@ impl<'a> Stack<'a> {
         }
         let mut words = match bare {
             true => bare_table(segment, &legs)?,
-            false => lvm_table(segment, &legs)?,
+            false => lvm_table(segment, &legs, quiet)?,
         };
         for leg in &legs {
             let Ok((metadata, data)) = &leg.parts else {
@@ -148,14 +150,15 @@ fn bare_table(segment: &Segment, legs: &[Leg]) -> Made<String> {
     Ok(format!("{kind} {count} {chunk}{copies} {}", legs.len()))
 }
 
-/// With all that LVM gives it.
-fn lvm_table(segment: &Segment, legs: &[Leg]) -> Made<String> {
+/// With all that LVM gives it; `quiet`: no member is to be made like another.
+fn lvm_table(segment: &Segment, legs: &[Leg], quiet: bool) -> Made<String> {
     let kind = table_kind(segment.kind)?;
     let chunk = segment.text.number("stripe_size").unwrap_or(0);
     let mut options = Vec::new();
     let with = |flag: &str| {
         let legs = legs.iter().enumerate();
-        let with = legs.filter(|(_, leg)| leg.is(flag)).map(|(i, _)| i);
+        let with = legs.filter(|(_, leg)| leg.parts.is_ok() && leg.is(flag));
+        let with = with.map(|(i, _)| i);
         with.collect::<Vec<_>>()
     };
     if kind != "raid0" {
@@ -181,9 +184,15 @@ fn lvm_table(segment: &Segment, legs: &[Leg]) -> Made<String> {
         let offset = segment.text.number("data_offset");
         options.extend(offset.map(|n| format!("data_offset {n}")));
     }
-    let count = 1 + 2 * options.len();
-    let options = options.iter().map(|o| format!(" {o}")).collect::<String>();
-    Ok(format!("{kind} {count} {chunk}{options} {}", legs.len()))
+    let count = 1 + 2 * options.len() + usize::from(quiet);
+    let mut words = format!("{kind} {count} {chunk}");
+    if quiet {
+        words += " nosync";
+    }
+    for option in options {
+        words += &format!(" {option}");
+    }
+    Ok(format!("{words} {}", legs.len()))
 }
 
 /// Leave out the members that lack something, as the kernel would.
