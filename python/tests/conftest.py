@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -54,9 +55,30 @@ def image(make_image: MakeImage) -> Path:
     return make_image({"hello": b"from the image\n", "dir/inner": b"deeper\n"})
 
 
-@pytest.fixture(params=[True, False], ids=["jailed", "here"])
-def mount(image: Path, request: pytest.FixtureRequest) -> Iterator[tane.Mount]:
+@contextmanager
+def mounted(image: Path, jail: bool) -> Iterator[tane.Mount]:
     """A mount for writing; the file system must be sound afterwards."""
-    with tane.open(image, mode="rw", jail=request.param) as mount:
+    with tane.open(image, mode="rw", jail=jail) as mount:
         yield mount
     fsck(image)
+
+
+@pytest.fixture
+def jailed(image: Path) -> Iterator[tane.Mount]:
+    """Served by a worker."""
+    with mounted(image, jail=True) as mount:
+        yield mount
+
+
+@pytest.fixture
+def here(image: Path) -> Iterator[tane.Mount]:
+    """Served in this process."""
+    with mounted(image, jail=False) as mount:
+        yield mount
+
+
+@pytest.fixture(params=["jailed", "here"])
+def mount(request: pytest.FixtureRequest) -> tane.Mount:
+    """Either, one after the other."""
+    found: tane.Mount = request.getfixturevalue(request.param)
+    return found

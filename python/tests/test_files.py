@@ -18,14 +18,14 @@ import tane
 Open = Callable[..., IO[Any]]
 
 
-@pytest.fixture(params=["host", "image"])
+@pytest.fixture(params=["host", "jailed", "here"])
 def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """open() in an empty directory: the oracle is the host's own."""
     if request.param == "host":
         os.umask(0o022)
         yield lambda name, *args, **kw: open(tmp_path / name, *args, **kw)
         return
-    mount = request.getfixturevalue("mount")
+    mount = request.getfixturevalue(request.param)
     yield mount.open
 
 

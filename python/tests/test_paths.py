@@ -17,7 +17,7 @@ from conftest import MakeImage
 import tane
 
 
-@pytest.fixture(params=["host", "image"])
+@pytest.fixture(params=["host", "jailed", "here"])
 def top(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     """An empty directory: the oracle is pathlib on the host's files."""
     if request.param == "host":
@@ -26,7 +26,7 @@ def top(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
         path.mkdir()
         yield path
         return
-    mount = request.getfixturevalue("mount")
+    mount = request.getfixturevalue(request.param)
     path = mount / "top"
     path.mkdir()
     yield path
