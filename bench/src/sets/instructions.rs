@@ -17,6 +17,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::ptr;
+use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
+use std::time::Duration;
 
 const CALLS: [(&str, &str); 7] = [
     ("getppid", "getppid"),
@@ -32,6 +34,10 @@ const WARM: usize = 200;
 /// Calls that are counted in one child. The fewest instructions are taken: what
 /// is done in some calls only (a batch that is full) is not part of each.
 const COUNTED: usize = 7;
+
+/// Children that are tried, and how long each may take.
+const ATTEMPTS: usize = 3;
+const LATE: Duration = Duration::from_secs(30);
 
 pub fn promises() -> Vec<Promise> {
     let row = |(call, what)| {
@@ -60,8 +66,20 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
     Ok(())
 }
 
-/// The instructions between the child's breakpoints, at the least.
+/// The instructions between the child's breakpoints, at the least. A child that never
+/// reaches them is given up, for another.
 fn count(image: &Path, call: &str) -> Result<i64, String> {
+    let mut last = Err(String::new());
+    for _ in 0..ATTEMPTS {
+        last = count_in_a_child(image, call);
+        if last.is_ok() {
+            break;
+        }
+    }
+    last
+}
+
+fn count_in_a_child(image: &Path, call: &str) -> Result<i64, String> {
     let own = std::env::current_exe().map_err(|e| format!("own path: {e}"))?;
     let mut command = Command::new(own);
     command.arg("--step-child").arg(image).arg(call);
@@ -82,9 +100,23 @@ fn count(image: &Path, call: &str) -> Result<i64, String> {
         signal: 0,
         frozen: Vec::new(),
     };
+    let _limit = kill_late(traced.child.id() as i32);
     let counts = traced.count_all()?;
     let least = counts.iter().min().copied();
     least.ok_or_else(|| "the child ended before its first call".into())
+}
+
+/// Ends a process, unless what is returned is dropped in time. Its service threads are
+/// frozen where they happen to be, which may be where the process needs them.
+fn kill_late(pid: i32) -> Sender<()> {
+    let (in_time, end) = channel();
+    std::thread::spawn(move || {
+        if end.recv_timeout(LATE) == Err(RecvTimeoutError::Timeout) {
+            // SAFETY: a child that was not waited for yet.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+    });
+    in_time
 }
 
 struct Traced {
@@ -202,8 +234,13 @@ impl Traced {
         let mut status = 0;
         // SAFETY: our own child; room for a status and for a siginfo.
         unsafe {
-            if libc::waitpid(pid, &raw mut status, libc::__WALL) != pid {
-                return Err(format!("waitpid: {}", std::io::Error::last_os_error()));
+            // Its end is told after that of its other threads.
+            loop {
+                match libc::waitpid(-1, &raw mut status, libc::__WALL) {
+                    -1 => return Err(format!("waitpid: {}", std::io::Error::last_os_error())),
+                    which if which == pid => break,
+                    _ => {}
+                }
             }
             if !libc::WIFSTOPPED(status) {
                 return match libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 {
