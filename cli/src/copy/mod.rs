@@ -84,22 +84,7 @@ pub fn copy<'a: 's, 's>(
             return;
         };
         let sender = Sender::new(full, empty);
-        let mut reader = Reader::new(sys, sender, report, settings.sparse, avoid);
-        for source in sources {
-            let go_on = match source {
-                Source::Entry {
-                    dir,
-                    name,
-                    to,
-                    shown,
-                } => reader.entry(&dir, &name, &to, &shown),
-                Source::Contents { dir, shown } => reader.contents(dir, &shown),
-            };
-            if !go_on {
-                break;
-            }
-        }
-        reader.finish();
+        Reader::new(sys, sender, report, settings.sparse, avoid).read(sources);
     };
     let write = move || {
         let mut writer = Writer::new(to.dir, &to.shown, report, settings);

@@ -8,7 +8,7 @@ mod large;
 
 use super::batch::{LinkId, Op, Sender, Stopped, DATA};
 use super::report::Report;
-use super::SparseMode;
+use super::{Source, SparseMode};
 use crate::interrupt;
 use crate::sys::{Entries, Errno, Fd, Flags, Kind, Stat, Sys, Xattrs};
 use std::collections::HashMap;
@@ -89,7 +89,7 @@ impl<'a, 'r> Reader<'a, 'r> {
 
     /// Reads one entry of a directory, and all below; the copy is called `to`.
     /// `shown` is the source as the user wrote it.
-    pub fn entry(&mut self, dir: &Fd<'a>, name: &CStr, to: &CStr, shown: &[u8]) -> bool {
+    fn entry(&mut self, dir: &Fd<'a>, name: &CStr, to: &CStr, shown: &[u8]) -> bool {
         self.path = shown.to_vec();
         let result = self.one(dir, name, None, to).and_then(|below| match below {
             Some(level) => self.walk(level),
@@ -99,14 +99,28 @@ impl<'a, 'r> Reader<'a, 'r> {
     }
 
     /// Reads what is inside a directory; the copy's directory exists already.
-    pub fn contents(&mut self, dir: Fd<'a>, shown: &[u8]) -> bool {
+    fn contents(&mut self, dir: Fd<'a>, shown: &[u8]) -> bool {
         self.path = shown.to_vec();
         let result = self.adopt(dir).and_then(|level| self.walk(level));
         self.settle(result)
     }
 
-    /// Sends what is left; false if there is no use in reading on.
-    pub fn finish(mut self) {
+    /// Reads all of them, and sends what is left.
+    pub fn read(mut self, sources: Vec<Source<'a>>) {
+        for source in sources {
+            let go_on = match source {
+                Source::Entry {
+                    dir,
+                    name,
+                    to,
+                    shown,
+                } => self.entry(&dir, &name, &to, &shown),
+                Source::Contents { dir, shown } => self.contents(dir, &shown),
+            };
+            if !go_on {
+                break;
+            }
+        }
         let _ = self.out.flush();
     }
 

@@ -50,22 +50,7 @@ pub fn create(
             return;
         };
         let reader = Reader::new(sys, sender, report, SparseMode::Auto, None);
-        let mut reader = reader.with_maps();
-        for source in sources {
-            let go_on = match source {
-                Source::Entry {
-                    dir,
-                    name,
-                    to,
-                    shown,
-                } => reader.entry(&dir, &name, &to, &shown),
-                Source::Contents { dir, shown } => reader.contents(dir, &shown),
-            };
-            if !go_on {
-                break;
-            }
-        }
-        reader.finish();
+        reader.with_maps().read(sources);
     };
     pack(read, out, report)
 }
