@@ -31,7 +31,8 @@ from ._errors import ForkError, KernelError, LockedError, SelectorError
 from ._file import RawFile
 from ._image import Image, Volume, open
 from ._kernel import Kernel
-from ._mount import DirEntry, Mount
+from ._listing import DirEntry
+from ._mount import Mount
 from ._path import TanePath
 
 __all__ = [

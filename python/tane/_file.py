@@ -10,6 +10,7 @@ import threading
 from typing import IO, TYPE_CHECKING, Any
 
 from ._errors import fail
+from ._stat import STAT_SIZE, stat_result
 from ._tane import ffi, lib
 
 if TYPE_CHECKING:
@@ -166,9 +167,7 @@ class RawFile(io.RawIOBase):
         self._done(lib.tane_fallocate(handle, mode, offset, length))
 
     def stat(self) -> os.stat_result:
-        from ._mount import stat_result
-
-        raw = ffi.new("struct tane_stat *", {"size": ffi.sizeof("struct tane_stat")})
+        raw = ffi.new("struct tane_stat *", {"size": STAT_SIZE})
         self._done(lib.tane_fstat(self._get(), raw))
         return stat_result(raw)
 

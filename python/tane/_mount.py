@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import sys
 import time
 import warnings
@@ -14,7 +13,9 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from . import _copy, _file
 from ._errors import fail, forks, message
+from ._listing import ScanDir, walk_at_once
 from ._path import TanePath
+from ._stat import STAT_SIZE, nanoseconds, stat_result
 from ._tane import ffi, lib
 
 if TYPE_CHECKING:
@@ -32,155 +33,7 @@ _BATCH = 4 << 20
 # How long close() waits for other threads, in seconds.
 _PATIENCE = 60
 
-_STAT_SIZE = ffi.sizeof("struct tane_stat")
 _KEEP = 0x3FFFFFFE
-
-
-def _nanoseconds(time: Any) -> int:
-    return int(time.seconds) * 1_000_000_000 + int(time.nanoseconds)
-
-
-def stat_result(raw: Any) -> os.stat_result:
-    times = [_nanoseconds(t) for t in (raw.atime, raw.mtime, raw.ctime)]
-    seconds = [t // 1_000_000_000 for t in times]
-    first = (raw.mode, raw.ino, raw.dev, raw.nlink, raw.uid, raw.gid, raw.length)
-    more: dict[str, Any] = {
-        "st_blksize": raw.block_size,
-        "st_blocks": raw.blocks,
-        "st_rdev": raw.rdev,
-    }
-    for name, ns in zip(("st_atime", "st_mtime", "st_ctime"), times, strict=True):
-        more[name], more[name + "_ns"] = ns / 1e9, ns
-    return os.stat_result((*first, *seconds), more)
-
-
-class DirEntry:
-    """What scandir() gives: like os.DirEntry. Its type is known without a call."""
-
-    __slots__ = ("_ino", "_lstat", "_mount", "_stat", "_type", "name", "path")
-
-    def __init__(self, mount: Mount, path: str, name: str, ino: int, type: int) -> None:
-        self._mount = mount
-        self.name = name
-        self.path = path
-        self._ino = ino
-        # S_IFMT bits; 0 if the directory does not say.
-        self._type = type
-        self._stat: os.stat_result | None = None
-        self._lstat: os.stat_result | None = None
-
-    def inode(self) -> int:
-        return self._ino
-
-    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Asked for once, then remembered."""
-        if follow_symlinks and self.is_symlink():
-            if self._stat is None:
-                self._stat = self._mount.stat(self.path)
-            return self._stat
-        if self._lstat is None:
-            self._lstat = self._mount.stat(self.path, follow_symlinks=False)
-        return self._lstat
-
-    def _kind(self, follow_symlinks: bool) -> int:
-        if self._type == 0:
-            mode = self._mount.stat(self.path, follow_symlinks=False).st_mode
-            self._type = stat.S_IFMT(mode)
-        if follow_symlinks and self._type == stat.S_IFLNK:
-            try:
-                return stat.S_IFMT(self.stat().st_mode)
-            except FileNotFoundError:
-                return 0
-        return self._type
-
-    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        return self._kind(follow_symlinks) == stat.S_IFDIR
-
-    def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        return self._kind(follow_symlinks) == stat.S_IFREG
-
-    def is_symlink(self) -> bool:
-        return self._kind(False) == stat.S_IFLNK
-
-    def __repr__(self) -> str:
-        return f"<tane.DirEntry {self.name!r}>"
-
-
-class ScanDir:
-    """The iterator and context manager that scandir() gives."""
-
-    def __init__(self, mount: Mount, path: str, flags: int = 0) -> None:
-        to = ffi.new("struct tane_dir **")
-        answer = lib.tane_list(mount._get(), mount._name(path), flags, to)
-        if answer < 0:
-            fail(-answer, path, made=mount._forks)
-        self._handle: Any = ffi.gc(to[0], lib.tane_closedir)
-        self._mount = mount
-        self._path = path
-        self._stats: Any = None
-        if flags & lib.TANE_LIST_STAT:
-            self._stats = ffi.new("struct tane_stat *", {"size": _STAT_SIZE})
-        self._base = path if path.endswith("/") else path + "/"
-        size = ffi.sizeof("struct tane_dirent")
-        self._entry = ffi.new("struct tane_dirent *", {"size": size})
-
-    def __iter__(self) -> ScanDir:
-        return self
-
-    def __next__(self) -> DirEntry:
-        found = self._next()
-        assert found is not None, "no walk"
-        return found
-
-    def _next(self) -> DirEntry | None:
-        handle, entry = self._handle, self._entry
-        if handle is None:
-            raise StopIteration
-        answer = lib.tane_readdir(handle, entry)
-        if answer < 0:
-            self.close()
-            fail(-answer, self._path, made=self._mount._forks)
-        if answer == 0:
-            self.close()
-            raise StopIteration
-        if answer == 2:
-            # A walk goes on, in this directory.
-            self._path = os.fsdecode(ffi.string(lib.tane_dir_path(handle)))
-            self._base = self._path + "/"
-            return None
-        name = os.fsdecode(ffi.unpack(entry.name, entry.name_len))
-        found = DirEntry(self._mount, self._base + name, name, entry.ino, entry.type)
-        if self._stats is not None and lib.tane_entry_stat(handle, self._stats) == 0:
-            found._lstat = stat_result(self._stats)
-        return found
-
-    def close(self) -> None:
-        self._handle = None
-
-    def __enter__(self) -> ScanDir:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class _Below:
-    """What is left out of a walk that has the rest of it coming."""
-
-    def __init__(self) -> None:
-        self._prefix: str | None = None
-
-    def leave_out(self, path: str) -> None:
-        self._prefix = path if path.endswith("/") else path + "/"
-
-    def has(self, path: str) -> bool:
-        # All that is below a directory comes before its neighbours.
-        return self._prefix is None or not path.startswith(self._prefix)
 
 
 class Mount:
@@ -342,7 +195,7 @@ class Mount:
 
     def _stat(self, path: Name, follow_symlinks: bool = True) -> Any:
         raw = ffi.new("struct tane_stat *")
-        raw.size = _STAT_SIZE
+        raw.size = STAT_SIZE
         self._do(lib.tane_stat, path, _nofollow(path, follow_symlinks), raw)
         return raw
 
@@ -352,7 +205,7 @@ class Mount:
     def birthtime_ns(self, path: Name) -> int | None:
         """When a file came into being, in ns since 1970; None if not remembered."""
         raw = self._stat(path)
-        return _nanoseconds(raw.btime) if raw.has_btime else None
+        return nanoseconds(raw.btime) if raw.has_btime else None
 
     def exists(self, path: Name) -> bool:
         return self.path(path).exists()
@@ -373,8 +226,7 @@ class Mount:
     ) -> Iterator[tuple[str, list[str], list[str]]]:
         """As os.walk(), except that errors are raised."""
         if top_down and not follow_symlinks and self.image.mode == "r":
-            # Nothing changes meanwhile, so that all of it can come in one go.
-            yield from self._walk(self._text(top))
+            yield from walk_at_once(self, self._text(top))
             return
         dirs, files = [], []
         with self.scandir(top) as entries:
@@ -391,35 +243,6 @@ class Mount:
             yield from self.walk(base + name, top_down, follow_symlinks=follow_symlinks)
         if not top_down:
             yield path, dirs, files
-
-    def _walk(self, top: str) -> Iterator[tuple[str, list[str], list[str]]]:
-        below = _Below()
-        with ScanDir(self, top, lib.TANE_LIST_WALK) as entries:
-            over = False
-            while not over:
-                path = entries._path
-                dirs: list[str] = []
-                files: list[str] = []
-                while True:
-                    try:
-                        entry = entries._next()
-                    except StopIteration:
-                        over = True
-                        break
-                    if entry is None:
-                        break
-                    kind = dirs if entry._type == stat.S_IFDIR else files
-                    kind.append(entry.name)
-                if not below.has(path):
-                    continue
-                known = dirs.copy()
-                yield path, dirs, files
-                if dirs != known:
-                    # The caller has another order, or other directories, in mind.
-                    below.leave_out(path)
-                    base = path if path.endswith("/") else path + "/"
-                    for name in dirs:
-                        yield from self.walk(base + name)
 
     def readlink(self, path: Name) -> str:
         to = ffi.new("char[]", 4096)
