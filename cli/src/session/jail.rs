@@ -280,6 +280,7 @@ pub(super) fn close(global: &Global) -> Result<()> {
     }
     with(|state| {
         state.left = state.left.saturating_sub(1);
+        // Sessions, and who starts programs, boot again at any time.
         let is_last = |needs: &&Needs| state.left == 0 && !needs.session && !needs.programs;
         let Some(needs) = state.needs.as_ref().filter(is_last) else {
             return Ok(());
@@ -291,9 +292,7 @@ pub(super) fn close(global: &Global) -> Result<()> {
         for path in &needs.trees {
             jail.write_beneath(path);
         }
-        jail.network(needs.network)
-            .exec(needs.programs)
-            .handed(needs.handed);
+        jail.network(needs.network).handed(needs.handed);
         jail.enter().map(drop).map_err(failure)
     })
 }
