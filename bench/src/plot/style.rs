@@ -28,7 +28,7 @@ pub fn of(subject: &str) -> Look {
         HOST => RGBColor(38, 94, 160),
         MEMCPY => RGBColor(120, 125, 132),
         "tane, tiny image" => RGBColor(246, 173, 96),
-        "tane, smp image" | "tane, 2 CPUs" | "tane, default image" => RGBColor(158, 60, 6),
+        "tane, smp image" | "tane, 1 CPU" | "tane, default image" => RGBColor(158, 60, 6),
         "host, directory" => RGBColor(137, 178, 220),
         "xarray" => RGBColor(230, 97, 1),
         "hash table, 64 slots" => RGBColor(38, 94, 160),

@@ -229,16 +229,16 @@ fn ping_pong(
     paths: &Paths,
     report: &mut Report,
 ) -> Result<(), String> {
-    let ours = boot(paths, "default", 1, RAM)?;
-    let two = boot(paths, "default", 2, RAM)?;
+    let ours = boot(paths, "default", 2, RAM)?;
+    let one = boot(paths, "default", 1, RAM)?;
     std::thread::scope(|scope| {
         let inside = Echo::new(&ours, kind, scope)?;
         let host = Echo::new(&Host, kind, scope)?;
-        let two = Echo::new(&two, kind, scope)?;
+        let one = Echo::new(&one, kind, scope)?;
         let contestants = vec![
-            Contestant::new(TANE, batches(|| inside.round_trip())).noted("1 CPU"),
+            Contestant::new(TANE, batches(|| inside.round_trip())).noted("2 CPUs"),
             Contestant::new(HOST, batches(|| host.round_trip())),
-            Contestant::new("tane, 2 CPUs", batches(|| two.round_trip())),
+            Contestant::new("tane, 1 CPU", batches(|| one.round_trip())),
         ];
         race(promise, report.runs * BATCHES, contestants, report);
         Ok(())

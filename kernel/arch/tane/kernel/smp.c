@@ -7,6 +7,7 @@
 #include <linux/sched/hotplug.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/task_stack.h>
+#include <linux/sched/topology.h>
 #include <linux/smp.h>
 #include <asm/machine.h>
 #include <asm/setup.h>
@@ -64,8 +65,24 @@ void __init smp_prepare_boot_cpu(void)
 	tane_vcpu_set(percpu_offset, per_cpu_offset(0));
 }
 
+/*
+ * All CPUs share a cache, as far as the scheduler need know: a task that is woken
+ * stays on the idle CPU that its host thread waits at, instead of following its
+ * waker, where the two threads would get in each other's way.
+ */
+static int tane_share_cache(void)
+{
+	return SD_SHARE_LLC;
+}
+
+static struct sched_domain_topology_level tane_topology[] = {
+	{ cpu_cpu_mask, tane_share_cache, SD_INIT_NAME(PKG) },
+	{ },
+};
+
 void __init smp_prepare_cpus(unsigned int max_cpus)
 {
+	set_sched_topology(tane_topology);
 }
 
 void __init smp_cpus_done(unsigned int max_cpus)

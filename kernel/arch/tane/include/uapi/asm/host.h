@@ -19,7 +19,7 @@
 #include <linux/types.h>
 
 #define TANE_ABI_MAGIC		0x6c656e72656e6174ULL	/* "tanernel" */
-#define TANE_ABI_VERSION	4
+#define TANE_ABI_VERSION	5
 
 #define TANE_MAX_VCPUS		64
 #define TANE_MAX_DEVICES	48
@@ -71,7 +71,7 @@ struct tane_vcpu {
 	__u32 relaxed;		/* K  cpu_relax() so far */
 	__u32 spinners;		/* H  threads that look at pending all the time */
 	__u32 waiters;		/* H  threads whose calls were blocked here last */
-	__u64 reserved[5];
+	__u64 reserved[12];	/* whole cache lines, in pairs as they are fetched */
 };
 
 /* States of a host thread's request slot (tane_thread.state, a futex). */
@@ -102,7 +102,7 @@ struct tane_thread {
 	__u64 owner;		/* H  the host thread, in the host's terms */
 	__u32 inside;		/* H  1 while it is inside a CPU that it keeps */
 	__u32 pad;
-	__u64 reserved;
+	__u64 reserved[2];	/* whole cache lines: the next slot is another's */
 };
 
 /* Protection bits of tane_ops.map: PROT_READ, PROT_WRITE, PROT_EXEC. */
