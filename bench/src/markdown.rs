@@ -77,7 +77,7 @@ fn figures(promise: &Promise, report: &Report) -> (String, String, &'static str)
 /// What a promise to be so many times faster is judged by.
 fn ratio(promise: &Promise, figure: &Figure, report: &Report) -> String {
     match promise.target {
-        Target::Faster(_) | Target::Bulk { .. } => report
+        Target::Faster(_) | Target::Bulk { .. } | Target::Than { .. } | Target::Best(_) => report
             .ratio(promise, &figure.subject, TANE)
             .map_or(String::new(), |r| format!(" ({}×)", number(r.median))),
         _ => String::new(),

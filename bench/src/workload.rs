@@ -1,10 +1,12 @@
-//! ext4 images to read from, made once by mke2fs.
+//! Trees, and images of them to read from, made once: those of ext4 by mke2fs, others
+//! by `tane make-image`.
 
 use crate::paths::Paths;
 use crate::tool;
 use crate::tree::{bytes, Tally};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// To be raised when contents change: images of another version are not used.
 const VERSION: u32 = 1;
@@ -24,28 +26,66 @@ pub enum Kind {
     Large,
 }
 
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Single => "single",
+            Self::Many => "many",
+            Self::Large => "large",
+        }
+    }
+
+    /// Of the image, as mke2fs takes it.
+    pub fn size(self, fs: &str) -> &'static str {
+        match (self, fs) {
+            // The least that mkfs.xfs makes is 300 MiB.
+            (_, "xfs" | "btrfs") => "640M",
+            (Self::Single, _) => "16M",
+            (Self::Many, _) => "96M",
+            (Self::Large, _) => "320M",
+        }
+    }
+
+    pub fn tally(self) -> Result<Tally, String> {
+        let mut tally = Tally::default();
+        each(self, |path, data| {
+            tally.add(path.rsplit('/').next().unwrap_or(path), data);
+            Ok(())
+        })?;
+        Ok(tally)
+    }
+
+    /// Write the tree below a directory that is made for it.
+    pub fn write(self, to: &Path) -> Result<(), String> {
+        let failed = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
+        each(self, |path, data| {
+            let path = to.join(TREE).join(path);
+            let dir = path.parent().unwrap_or(to);
+            fs::create_dir_all(dir).map_err(|e| failed(dir, e))?;
+            fs::write(&path, data).map_err(|e| failed(&path, e))
+        })
+    }
+}
+
 pub struct Workload {
     pub image: PathBuf,
     pub tally: Tally,
 }
 
 impl Workload {
-    /// The image, made now if it is not there.
+    /// The image with an ext4.
     pub fn get(paths: &Paths, kind: Kind) -> Result<Self, String> {
-        let (name, size) = match kind {
-            Kind::Single => ("single", "16M"),
-            Kind::Many => ("many", "96M"),
-            Kind::Large => ("large", "320M"),
-        };
-        let image = paths.work().join(format!("{name}-{VERSION}.ext4"));
-        let mut tally = Tally::default();
-        each(kind, |path, data| {
-            tally.add(path.rsplit('/').next().unwrap_or(path), data);
-            Ok(())
-        })?;
+        Self::with(paths, kind, "ext4")
+    }
+
+    /// The image with this file system, made now if it is not there.
+    pub fn with(paths: &Paths, kind: Kind, fs: &str) -> Result<Self, String> {
+        let image = format!("{}-{VERSION}.{fs}", kind.name());
+        let image = paths.work().join(image);
         if !image.exists() {
-            make(paths, kind, &image, size)?;
+            make(paths, kind, fs, &image)?;
         }
+        let tally = kind.tally()?;
         Ok(Self { image, tally })
     }
 }
@@ -70,21 +110,33 @@ fn each(
     }
 }
 
-fn make(paths: &Paths, kind: Kind, image: &Path, size: &str) -> Result<(), String> {
-    let mke2fs = tool::need("mke2fs", "e2fsprogs")?;
+fn make(paths: &Paths, kind: Kind, fs: &str, image: &Path) -> Result<(), String> {
     let source = paths.scratch.join("source");
     let failed = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
-    each(kind, |path, data| {
-        let path = source.join(TREE).join(path);
-        let dir = path.parent().unwrap_or(&source);
-        fs::create_dir_all(dir).map_err(|e| failed(dir, e))?;
-        fs::write(&path, data).map_err(|e| failed(&path, e))
-    })?;
+    kind.write(&source)?;
     // Under its name only when it is whole.
     let part = image.with_extension("part");
     let _ = fs::remove_file(&part);
-    let mut command = tool::command(&mke2fs, ["-q", "-F", "-t", "ext4", "-d"]);
-    tool::output(command.arg(&source).arg(&part).arg(size))?;
+    let mut command = match fs {
+        "ext4" => mke2fs(&source, &part, kind.size(fs))?,
+        fs => make_image(paths, fs, &source, &part, kind.size(fs)),
+    };
+    tool::output(&mut command)?;
     fs::remove_dir_all(&source).map_err(|e| failed(&source, e))?;
     fs::rename(&part, image).map_err(|e| failed(image, e))
+}
+
+/// An ext4 of a directory's files, by e2fsprogs.
+pub fn mke2fs(source: &Path, image: &Path, size: &str) -> Result<Command, String> {
+    let mke2fs = tool::need("mke2fs", "e2fsprogs")?;
+    let mut command = tool::command(&mke2fs, ["-q", "-F", "-t", "ext4", "-d"]);
+    command.arg(source).arg(image).arg(size);
+    Ok(command)
+}
+
+/// The same by us.
+pub fn make_image(paths: &Paths, fs: &str, source: &Path, image: &Path, size: &str) -> Command {
+    let mut command = tool::command(&paths.tane, ["make-image", "--fs", fs, "--size", size]);
+    command.arg(source).arg(image);
+    command
 }

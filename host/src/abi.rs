@@ -81,7 +81,8 @@ pub struct Thread {
 
 // What two host threads use at the same time shares no cache line; a processor
 // likes to fetch these in pairs.
-const _: () = assert!(size_of::<Vcpu>() % 128 == 0 && size_of::<Thread>() % 64 == 0);
+const _: () = assert!(size_of::<Vcpu>().is_multiple_of(128));
+const _: () = assert!(size_of::<Thread>().is_multiple_of(64));
 
 impl Thread {
     /// Make a slot as if it had never been used.

@@ -4,7 +4,7 @@ use super::style;
 use crate::promise::{Promise, Set};
 use crate::report::{Report, HOST, TANE};
 use crate::sample::Sample;
-use crate::target::Target;
+use crate::target::{fastest_other, Target};
 
 pub enum Panel {
     Curves(Curves),
@@ -147,13 +147,17 @@ fn add_row(bars: &mut Vec<Bars>, promise: &Promise, report: &Report) {
         subject: figure.subject.clone(),
         sample: figure.sample.clone(),
     });
-    let host = report.figure(promise, HOST).map(|f| f.sample.median);
+    let median = |subject: &str| report.figure(promise, subject).map(|f| f.sample.median);
     bars[at].rows.push(Row {
         label: promise.what.replace('`', ""),
         bars: figures.collect(),
-        target: match promise.target {
-            Target::Faster(times) => host.map(|host| host / times),
-            Target::AtMost(limit) | Target::AtLeast(limit) => Some(limit),
+        target: match &promise.target {
+            Target::Faster(times) => median(HOST).map(|host| host / times),
+            Target::Than { other, times } => median(other).map(|other| other / times),
+            Target::Best(times) => fastest_other(promise, report)
+                .and_then(|other| median(&other))
+                .map(|other| other / times),
+            Target::AtMost(limit) | Target::AtLeast(limit) => Some(*limit),
             Target::Bulk { .. } | Target::None => None,
         },
         ratio: report.ratio(promise, HOST, TANE).map(|r| r.median),

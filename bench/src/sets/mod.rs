@@ -9,6 +9,8 @@ pub mod create;
 mod extract;
 mod files;
 pub mod instructions;
+mod make;
+mod mount;
 mod pair;
 mod ramfs;
 mod syscalls;
@@ -33,6 +35,8 @@ pub fn promises() -> Vec<Promise> {
         Set::Boot => boot::promises(),
         Set::Cat => cat::promises(),
         Set::Extract => extract::promises(),
+        Set::Mount => mount::promises(),
+        Set::Make => make::promises(),
         Set::Build => build::promises(),
     });
     sets.into_iter().flatten().collect()
@@ -52,6 +56,8 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) {
         Set::Boot => boot::measure(promise, paths, report),
         Set::Cat => cat::measure(promise, paths, report),
         Set::Extract => extract::measure(promise, paths, report),
+        Set::Mount => mount::measure(promise, paths, report),
+        Set::Make => make::measure(promise, paths, report),
         Set::Build => {
             build::measure(promise, report);
             Ok(())
