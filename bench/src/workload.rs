@@ -54,16 +54,31 @@ impl Kind {
         })?;
         Ok(tally)
     }
+}
 
-    /// Write the tree below a directory that is made for it.
-    pub fn write(self, to: &Path) -> Result<(), String> {
+/// A directory that a workload's tree is in; not any more once dropped.
+pub struct Source {
+    pub dir: PathBuf,
+}
+
+impl Source {
+    pub fn new(paths: &Paths, kind: Kind) -> Result<Self, String> {
+        let dir = paths.scratch.join("source");
+        let source = Self { dir };
         let failed = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
-        each(self, |path, data| {
-            let path = to.join(TREE).join(path);
-            let dir = path.parent().unwrap_or(to);
+        each(kind, |path, data| {
+            let path = source.dir.join(TREE).join(path);
+            let dir = path.parent().unwrap_or(&source.dir);
             fs::create_dir_all(dir).map_err(|e| failed(dir, e))?;
             fs::write(&path, data).map_err(|e| failed(&path, e))
-        })
+        })?;
+        Ok(source)
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
@@ -111,19 +126,16 @@ fn each(
 }
 
 fn make(paths: &Paths, kind: Kind, fs: &str, image: &Path) -> Result<(), String> {
-    let source = paths.scratch.join("source");
-    let failed = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
-    kind.write(&source)?;
+    let source = Source::new(paths, kind)?;
     // Under its name only when it is whole.
     let part = image.with_extension("part");
     let _ = fs::remove_file(&part);
     let mut command = match fs {
-        "ext4" => mke2fs(&source, &part, kind.size(fs))?,
-        fs => make_image(paths, fs, &source, &part, kind.size(fs)),
+        "ext4" => mke2fs(&source.dir, &part, kind.size(fs))?,
+        fs => make_image(paths, fs, &source.dir, &part, kind.size(fs)),
     };
     tool::output(&mut command)?;
-    fs::remove_dir_all(&source).map_err(|e| failed(&source, e))?;
-    fs::rename(&part, image).map_err(|e| failed(image, e))
+    fs::rename(&part, image).map_err(|e| format!("{}: {e}", image.display()))
 }
 
 /// An ext4 of a directory's files, by e2fsprogs.

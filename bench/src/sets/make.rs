@@ -6,7 +6,7 @@ use crate::race::{race, Contestant};
 use crate::report::{Report, TANE};
 use crate::target::Target;
 use crate::tool;
-use crate::workload::{make_image, mke2fs, Kind, TREE};
+use crate::workload::{make_image, mke2fs, Kind, Source, TREE};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,21 +31,19 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
         "make-many" => Kind::Many,
         _ => Kind::Large,
     };
-    let source = paths.scratch.join("source");
-    kind.write(&source)?;
+    let source = Source::new(paths, kind)?;
     let job = &Job {
         paths,
         kind,
-        source,
         image: paths.scratch.join("made.ext4"),
     };
     let size = kind.size(FS);
     let contestants = vec![
         Contestant::new(TANE, || {
-            job.timed(make_image(paths, FS, &job.source, &job.image, size))
+            job.timed(make_image(paths, FS, &source.dir, &job.image, size))
         })
         .noted("reproducible"),
-        Contestant::new(MKE2FS, || job.timed(mke2fs(&job.source, &job.image, size)?)),
+        Contestant::new(MKE2FS, || job.timed(mke2fs(&source.dir, &job.image, size)?)),
     ];
     race(promise, report.runs, contestants, report);
     Ok(())
@@ -54,7 +52,6 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
 struct Job<'a> {
     paths: &'a Paths,
     kind: Kind,
-    source: PathBuf,
     image: PathBuf,
 }
 
@@ -62,10 +59,10 @@ impl Job<'_> {
     /// What is in the image is compared, and the image deleted, in time of nobody's.
     fn timed(&self, mut command: Command) -> Result<f64, String> {
         let start = Instant::now();
-        tool::output(&mut command)?;
+        let done = tool::output(&mut command);
         let time = tool::ms(start);
-        let same = self.is_whole();
-        fs::remove_file(&self.image).map_err(|e| failed(&self.image, &e))?;
+        let same = done.and_then(|_| self.is_whole());
+        let _ = fs::remove_file(&self.image);
         match same? {
             true => Ok(time),
             false => Err("what is in the image is not what went in".into()),
@@ -83,12 +80,6 @@ impl Job<'_> {
         let tally = crate::tree::Tally::of(&to.join(TREE)).map_err(|e| failed(&to, &e));
         fs::remove_dir_all(&to).map_err(|e| failed(&to, &e))?;
         Ok(tally? == self.kind.tally()?)
-    }
-}
-
-impl Drop for Job<'_> {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.source);
     }
 }
 
