@@ -2,7 +2,8 @@
 //! batch, with their names, attributes and data in one buffer. Batches go back
 //! and forth between the two threads and are never freed in between.
 
-use crate::sys::{Stat, Xattrs};
+use super::gather::Gather;
+use crate::sys::{Errno, Stat, Xattrs};
 use std::ffi::CStr;
 use std::sync::mpsc::{Receiver, SyncSender};
 use tane::images::HostRange;
@@ -45,6 +46,8 @@ pub enum Op {
     Leave,
     /// A file whose data is all here.
     File(Head, Span),
+    /// A file whose data turned out not to be there.
+    Unreadable(Span, Errno),
     /// A file whose data follows as pieces, up to `End` or `Abort`.
     Begin(Head),
     /// Before `Begin`, for those who asked: where the pieces will be, pairs of
@@ -107,6 +110,7 @@ impl Batch {
 /// The reader's end.
 pub struct Sender {
     batch: Batch,
+    gather: Gather,
     full: SyncSender<Batch>,
     empty: Receiver<Batch>,
     made: usize,
@@ -119,6 +123,7 @@ impl Sender {
     pub fn new(full: SyncSender<Batch>, empty: Receiver<Batch>) -> Self {
         Sender {
             batch: Batch::new(),
+            gather: Gather::default(),
             full,
             empty,
             made: 1,
@@ -141,6 +146,7 @@ impl Sender {
         if self.batch.ops.is_empty() {
             return Ok(());
         }
+        self.fill();
         let mut next = match self.empty.try_recv() {
             Ok(batch) => batch,
             Err(_) if self.made < BATCHES => {
@@ -152,6 +158,23 @@ impl Sender {
         next.clear();
         let batch = std::mem::replace(&mut self.batch, next);
         self.full.send(batch).map_err(|_| Stopped)
+    }
+
+    /// Reads what `file_later` put off.
+    fn fill(&mut self) {
+        for (op, errno) in self.gather.read(&mut self.batch.buffer) {
+            if let Op::File(head, _) = &self.batch.ops[op] {
+                self.batch.ops[op] = Op::Unreadable(head.name, errno);
+            }
+        }
+    }
+
+    /// A small file whose data the host has; it is read with others, before the
+    /// batch is sent. Room must be reserved.
+    pub fn file_later(&mut self, head: Head, range: HostRange) {
+        let data = self.take(range.len as usize);
+        self.gather.add(range, data.start, self.batch.ops.len());
+        self.push(Op::File(head, data));
     }
 
     /// Puts a head's name and attributes; room must be reserved.

@@ -6,6 +6,7 @@
 
 mod batch;
 mod finish;
+mod gather;
 mod owner;
 mod plan;
 mod progress;

@@ -5,6 +5,7 @@
 //! inode order, which is the order of the inode tables on disk.
 
 mod large;
+mod small;
 
 use super::batch::{LinkId, Op, Sender, Stopped, DATA};
 use super::report::Report;
@@ -305,6 +306,16 @@ impl<'a, 'r> Reader<'a, 'r> {
         }
         self.out.reserve(head_size + stat.size as usize)?;
         let head = self.out.head(to, *stat, &xattrs, link);
+        // A further name could already be sent when the data turns out unreadable.
+        let range = match link {
+            None => self.small_by_host(fd, stat),
+            Some(_) => None,
+        };
+        if let Some(range) = range {
+            self.report.read_by_host(range.len);
+            self.out.file_later(head, range);
+            return Ok(());
+        }
         let size = self
             .sys
             .pread_all(fd, self.out.space(stat.size as usize), 0)?;

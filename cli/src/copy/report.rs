@@ -154,8 +154,13 @@ impl Report {
 
     /// As [`Self::wrote`], of bytes that came from the image's file directly.
     pub fn wrote_by_host(&self, bytes: u64) {
-        self.by_host.fetch_add(bytes, Relaxed);
+        self.read_by_host(bytes);
         self.wrote(bytes);
+    }
+
+    /// They come from the image's file directly; writing them is told apart.
+    pub fn read_by_host(&self, bytes: u64) {
+        self.by_host.fetch_add(bytes, Relaxed);
     }
 
     pub fn update_progress(&self) {
@@ -202,6 +207,12 @@ impl Report {
 
     pub fn error(&self, path: &[u8], error: Errno) {
         self.error_text(path, remedy(error));
+    }
+
+    /// The host could not read a file's data.
+    pub fn unreadable(&self, path: &[u8], error: Errno) {
+        let text = format!("the image cannot be read: {}", remedy(error));
+        self.error_text(path, text);
     }
 
     pub fn error_text(&self, path: &[u8], text: String) {

@@ -182,6 +182,10 @@ impl<'a, 'r> Writer<'a, 'r> {
                 Ok(())
             }
             Op::File(head, data) => self.file(batch, head, batch.bytes(*data)),
+            Op::Unreadable(_, e) => {
+                self.report.unreadable(&self.path, *e);
+                Ok(())
+            }
             Op::Begin(head) => {
                 self.open = self.create(batch, head)?;
                 Ok(())
@@ -370,7 +374,9 @@ fn name_of(op: &Op) -> Option<Span> {
         Op::Enter(h) | Op::File(h, _) | Op::Begin(h) | Op::Symlink(h, _) | Op::Node(h) => {
             Some(h.name)
         }
-        Op::Link(name, _) | Op::LinkTo(name, _) | Op::Pass(name) => Some(*name),
+        Op::Link(name, _) | Op::LinkTo(name, _) | Op::Pass(name) | Op::Unreadable(name, _) => {
+            Some(*name)
+        }
         _ => None,
     }
 }

@@ -42,15 +42,45 @@ pub struct Extents<'f, 'a> {
     from: Option<u64>,
 }
 
+/// struct fiemap, with room for so many extents.
 #[repr(C)]
-struct Batch {
+struct Batch<const ROOM: usize = BATCH> {
     start: u64,
     length: u64,
     flags: u32,
     mapped: u32,
     count: u32,
     reserved: u32,
-    extents: [Raw; BATCH],
+    extents: [Raw; ROOM],
+}
+
+impl<const ROOM: usize> Batch<ROOM> {
+    fn new() -> Self {
+        Batch {
+            start: 0,
+            length: 0,
+            flags: FLAG_SYNC,
+            mapped: 0,
+            count: ROOM as u32,
+            reserved: 0,
+            extents: [Raw::default(); ROOM],
+        }
+    }
+}
+
+/// Where the device has the first `size` bytes of a file, if it has them in one
+/// piece. What the file system has not written yet it writes first.
+pub fn sole_extent(fd: &Fd, size: u64) -> Option<u64> {
+    let mut batch = Batch::<1>::new();
+    batch.length = size;
+    fd.sys().ioctl(fd, FS_IOC_FIEMAP, &mut batch).ok()?;
+    let [raw] = batch.extents;
+    match content(&raw) {
+        Content::At(physical) if batch.mapped == 1 && raw.logical == 0 && raw.length >= size => {
+            Some(physical)
+        }
+        _ => None,
+    }
 }
 
 #[repr(C)]
@@ -68,19 +98,10 @@ impl<'f, 'a> Extents<'f, 'a> {
     /// Those of the first `end` bytes. What the file system has not written yet
     /// it writes first.
     pub fn of(fd: &'f Fd<'a>, end: u64) -> Self {
-        let batch = Batch {
-            start: 0,
-            length: 0,
-            flags: 0,
-            mapped: 0,
-            count: 0,
-            reserved: 0,
-            extents: [Raw::default(); BATCH],
-        };
         Extents {
             fd,
             end,
-            batch: Box::new(batch),
+            batch: Box::new(Batch::new()),
             next: 0,
             from: Some(0),
         }
@@ -111,8 +132,6 @@ impl<'f, 'a> Extents<'f, 'a> {
         };
         self.batch.start = from;
         self.batch.length = self.end - from;
-        self.batch.flags = FLAG_SYNC;
-        self.batch.count = BATCH as u32;
         self.batch.mapped = 0;
         self.next = 0;
         let sys = self.fd.sys();

@@ -22,7 +22,7 @@ pub use calls::Name;
 pub use calls::Sys;
 pub use dir::{is_safe_name, Entries};
 pub use errno::Errno;
-pub use extents::{Content, Extents};
+pub use extents::{sole_extent, Content, Extents};
 pub use flags::Flags;
 pub use host::Host;
 pub use root::{base_name, join, split, Root};

@@ -107,6 +107,10 @@ impl<'a> Archive<'a> {
                 self.report.wrote(size);
                 self.finish_file(path, head)?;
             }
+            Op::Unreadable(name, e) => {
+                let path = self.below(batch.name(*name).to_bytes());
+                self.report.unreadable(&path, *e);
+            }
             Op::Map(map) => {
                 let number =
                     |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().unwrap_or_default());

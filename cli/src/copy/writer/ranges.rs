@@ -3,7 +3,6 @@
 use super::super::SparseMode;
 use super::files::Open;
 use super::{Result, Writer};
-use crate::failure::remedy;
 use crate::sys::{Errno, Sys};
 use std::os::unix::fs::FileExt;
 use tane::images::HostRange;
@@ -63,8 +62,7 @@ impl Writer<'_, '_> {
                 Ok(())
             }
             Err(Trouble::Source(e)) => {
-                let text = format!("the image cannot be read: {}", remedy(e));
-                self.report.error_text(&self.path, text);
+                self.report.unreadable(&self.path, e);
                 self.open = Some(open);
                 self.abort();
                 Ok(())
