@@ -96,6 +96,22 @@ fn small_files_whose_bytes_are_elsewhere_come_out_whole_too() {
 }
 
 #[test]
+fn files_of_all_sizes_come_out_of_xfs_whole_and_by_the_host() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    let total = tree(&s);
+    let large: Vec<u8> = (0..5_000_001u32).map(|i| (i / 7 % 251) as u8).collect();
+    s.write("tree/large", &large);
+    let size = ["--fs", "xfs", "--size", "320M"];
+    succeed(s.tane().args(["make-image", "tree", "disk.img"]).args(size));
+    let by_host = copy_out(&s, &[]);
+    let total = total + large.len() as u64;
+    assert!(by_host > total / 2, "{by_host} of {total}");
+}
+
+#[test]
 fn small_files_come_out_of_containers_and_into_archives_alike() {
     if !has_kernel() {
         return;

@@ -296,7 +296,8 @@ impl<'a, 'r> Reader<'a, 'r> {
         to: &CStr,
         link: Option<LinkId>,
     ) -> Result<()> {
-        stat.flags = Flags::of(fd);
+        let plain;
+        (stat.flags, plain) = Flags::and_plain(fd);
         let xattrs = Xattrs::of(fd)?;
         let head_size = Sender::head_size(to, &xattrs);
         let has_holes = self.sparse != SparseMode::Never && stat.blocks * 512 < stat.size;
@@ -308,8 +309,8 @@ impl<'a, 'r> Reader<'a, 'r> {
         let head = self.out.head(to, *stat, &xattrs, link);
         // A further name could already be sent when the data turns out unreadable.
         let range = match link {
-            None => self.small_by_host(fd, stat),
-            Some(_) => None,
+            None if plain => self.small_by_host(fd, stat),
+            _ => None,
         };
         if let Some(range) = range {
             self.report.read_by_host(range.len);

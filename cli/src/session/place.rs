@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tane::images::{Backend, HostRange};
 use tane::{Disk, Mount};
 
-/// The part of a disk that an ext2, ext3 or ext4 file system lies on directly,
-/// with nothing in between that moves or changes its bytes, and that nobody
+/// The part of a disk that an ext2, ext3, ext4 or XFS file system lies on directly,
+/// with nothing in between that moves, changes or checks its bytes, and that nobody
 /// writes to.
 pub struct Place {
     /// What stat says of files there.
@@ -21,7 +21,10 @@ impl Place {
     /// That of a mount of `device`. None: it is not like that.
     pub fn of(disk: &Disk, device: &Path, mount: &Mount) -> Option<Place> {
         let fs = mount.statfs().ok()?;
-        if fs.magic != libc::EXT4_SUPER_MAGIC as u64 || !fs.read_only {
+        // Where their files lie, FIEMAP tells in bytes of the device. XFS has a second
+        // device only if a mount option names it, and none of ours does.
+        let kinds = [libc::EXT4_SUPER_MAGIC, libc::XFS_SUPER_MAGIC];
+        if !kinds.contains(&(fs.magic as i64)) || !fs.read_only {
             return None;
         }
         let (start, size) = if device == disk.device() {

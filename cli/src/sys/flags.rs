@@ -8,6 +8,8 @@ const FS_IOC_GETFLAGS: u32 = 0x8008_6601;
 const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
 const FS_IOC_FSGETXATTR: u32 = 0x801c_581f;
 const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
+/// Of struct fsxattr: the data is on XFS's realtime device.
+const REALTIME: u32 = 0x1;
 const COMPR: u32 = 0x4;
 const IMMUTABLE: u32 = 0x10;
 const APPEND: u32 = 0x20;
@@ -59,17 +61,23 @@ struct FsXattr {
 impl Flags {
     /// Those of an open file; none where the file system has none.
     pub fn of(fd: &Fd) -> Flags {
-        let mask = LETTERS.iter().fold(0, |all, (bit, _)| all | bit);
-        Flags {
-            bits: bits(fd).unwrap_or(0) & mask,
-            project: attributes(fd).map_or(0, |a| a.project),
-        }
+        Self::and_plain(fd).0
     }
 
-    /// Whether a read of the file gives what is in its blocks, as it is there:
-    /// nothing is decrypted, checked by fs-verity or kept in the inode.
-    pub fn is_plain(fd: &Fd) -> bool {
-        bits(fd).is_ok_and(|bits| bits & (ENCRYPT | VERITY | INLINE_DATA) == 0)
+    /// The same, and whether a read of the file gives what is in its blocks on the
+    /// file system's main device, as it is there: nothing is decrypted, checked by
+    /// fs-verity or kept in the inode.
+    pub fn and_plain(fd: &Fd) -> (Flags, bool) {
+        let mask = LETTERS.iter().fold(0, |all, (bit, _)| all | bit);
+        let (known, attributes) = (bits(fd), attributes(fd).unwrap_or_default());
+        let bits = known.unwrap_or(0);
+        let elsewhere = bits & (ENCRYPT | VERITY | INLINE_DATA) != 0;
+        let plain = known.is_ok() && !elsewhere && attributes.xflags & REALTIME == 0;
+        let flags = Flags {
+            bits: bits & mask,
+            project: attributes.project,
+        };
+        (flags, plain)
     }
 
     pub fn is_empty(self) -> bool {

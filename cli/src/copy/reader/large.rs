@@ -38,7 +38,7 @@ impl Reader<'_, '_> {
         self.out.reserve(Sender::head_size(to, xattrs))?;
         let head = self.out.head(to, *stat, xattrs, link);
         self.out.push(Op::Begin(head));
-        let result = if stat.size >= BY_HOST && !self.maps && Flags::is_plain(fd) {
+        let result = if stat.size >= BY_HOST && !self.maps && Flags::and_plain(fd).1 {
             self.by_host(fd, stat.dev, end)
         } else {
             self.by_kernel(fd, 0, end, has_holes)

@@ -2,18 +2,15 @@
 //! there, together with others (gather.rs).
 
 use super::Reader;
-use crate::sys::{sole_extent, Fd, Flags, Stat};
+use crate::sys::{sole_extent, Fd, Stat};
 use tane::images::HostRange;
 
 impl Reader<'_, '_> {
-    /// Where the host has all of a file's data. None: the file system must read it.
+    /// Where the host has all of a plain file's data. None: the file system must read it.
     pub(super) fn small_by_host(&self, fd: &Fd, stat: &Stat) -> Option<HostRange> {
         // No bytes at all: a question about the device. Asking other file systems
         // where a file lies may make them write it first.
         self.sys.0.host_range(stat.dev, 0, 0)?;
-        if stat.size == 0 || !Flags::is_plain(fd) {
-            return None;
-        }
         let physical = sole_extent(fd, stat.size)?;
         self.sys.0.host_range(stat.dev, physical, stat.size)
     }
