@@ -9,7 +9,7 @@
  * after the other is the first's, carried over as many zero bytes as the second
  * has, plus the second's; carrying over is a table for each byte of the CRC.
  */
-#include <linux/bits.h>
+#include <linux/bitops.h>
 #include <linux/crc32.h>
 #include <linux/unaligned.h>
 #include <asm/barrier.h>
