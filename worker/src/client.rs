@@ -1,32 +1,53 @@
 //! A worker as its caller sees it.
 
-use crate::area::{Area, Control, ANSWERED, ASKED, BESIDE, BULK, SLOTS};
+use crate::area::{Area, ANSWERED, SLOTS};
+use crate::call::Call;
 use crate::failure::{Failure, Result};
 use crate::fork::{self, Owner};
+use crate::leash::Leash;
 use crate::operations::special;
 use crate::spawn;
-use crate::wait::{self, Patience};
-use crate::wire::{Reader, Wire, Writer};
+use crate::wait::Patience;
+use crate::wire::{Wire, Writer};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
-/// How long the end of a worker can go unnoticed.
-const REST: Duration = Duration::from_millis(20);
+/// How long the end of a worker can go unnoticed, and that nobody wants its answer.
+pub(crate) const REST: Duration = Duration::from_millis(20);
 /// What a worker that did not come from this build says when it ends.
 pub(crate) const OTHER_VERSION: i32 = 3;
 /// No list of handles to end is longer.
 const MANY: usize = 256;
 
+/// Says whether calls are to be given up; asked by threads that wait.
+pub(crate) type Interrupted = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// How a worker is started, beside what it is asked first.
+#[derive(Clone, Default)]
+pub(crate) struct Start {
+    pub program: Option<PathBuf>,
+    pub limit: Option<Duration>,
+    pub interrupted: Option<Interrupted>,
+}
+
+/// Which slots can be taken.
+#[derive(Default)]
+struct Slots {
+    /// A bit each.
+    free: u32,
+    /// Operations that were given up before they were answered.
+    left: [Option<u32>; SLOTS],
+}
+
 pub(crate) struct Worker {
-    area: Area,
-    /// Slots that are free, a bit each.
-    free: Mutex<u32>,
+    pub(crate) area: Area,
+    slots: Mutex<Slots>,
     freed: Condvar,
     patience: [Patience; SLOTS],
     /// Handles that are done with: told with the next call.
@@ -35,8 +56,10 @@ pub(crate) struct Worker {
     /// How it ended.
     death: OnceLock<String>,
     line: UnixStream,
+    _leash: Leash,
     owner: Owner,
     limit: Option<Duration>,
+    interrupted: Option<Interrupted>,
     began: Instant,
 }
 
@@ -59,43 +82,44 @@ pub(crate) fn readable(text: &[u8]) -> String {
 impl Worker {
     /// Start a worker, and have it do what `request` writes, as its first.
     pub fn start<T: for<'a> Wire<'a>>(
-        program: Option<&Path>,
-        limit: Option<Duration>,
+        how: &Start,
         request: impl FnOnce(&mut Writer) -> Result<()>,
     ) -> Result<(Arc<Worker>, T)> {
         let owner = Owner::of_this();
-        let program = spawn::program(program)?;
+        let program = spawn::program(how.program.as_deref())?;
         let area = Area::new()?;
-        // It finds its first call there when it starts.
-        // SAFETY: nobody else has it yet.
-        let mut to = Writer::new(unsafe { area.request(0).to_write() });
-        to.int(0)?;
-        request(&mut to)?;
-        let control = area.control(0);
-        control.operation.store(special::OPEN, Relaxed);
-        control.request.store(to.len() as u32, Relaxed);
-        wait::set(&control.state, ASKED, &control.worker_sleeps);
-        let (child, line) = spawn::start(&program, &area)?;
+        let (mut child, line) = spawn::start(&program, &area)?;
+        // Before it is asked for anything: nothing of an image is in it yet.
+        let leash = Leash::of(&mut child).inspect_err(|_| {
+            if matches!(child.try_wait(), Ok(None)) {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+        })?;
         fork::remember(&line);
         let worker = Arc::new(Worker {
             area,
-            free: Mutex::new((1 << SLOTS) - 1 - 1),
+            slots: Mutex::new(Slots {
+                free: (1 << SLOTS) - 1,
+                ..Slots::default()
+            }),
             freed: Condvar::new(),
             patience: [const { Patience::new() }; SLOTS],
             ended: Mutex::default(),
             child: Mutex::new(child),
             death: OnceLock::new(),
             line,
+            _leash: leash,
             owner,
-            limit,
+            limit: how.limit,
+            interrupted: how.interrupted.clone(),
             began: Instant::now(),
         });
-        let call = Call {
-            worker: &worker,
-            slot: 0,
-            at: 0,
-        };
-        let answer = call.wait().and_then(|call| call.decode());
+        let call = worker.call(special::OPEN, 0);
+        let answer = call.and_then(|mut call| {
+            request(&mut call.arguments())?;
+            call.answer()
+        });
         answer
             .map(|answer| (worker.clone(), answer))
             .map_err(|mut failure| {
@@ -129,19 +153,8 @@ impl Worker {
         if let Some(death) = self.death.get() {
             return Err(Failure::new(libc::ESHUTDOWN, death));
         }
-        let mut free = lock(&self.free);
-        while *free == 0 {
-            free = self.freed.wait(free).unwrap_or_else(|e| e.into_inner());
-        }
-        // The lowest: its memory is likely to be in the caches.
-        let slot = free.trailing_zeros() as usize;
-        *free &= !(1 << slot);
-        drop(free);
-        let mut call = Call {
-            worker: self,
-            slot,
-            at: 0,
-        };
+        let slot = self.slot()?;
+        let mut call = Call::new(self, slot, operation);
         let control = call.control();
         control.operation.store(operation, Relaxed);
         control.handle.store(handle, Relaxed);
@@ -157,16 +170,91 @@ impl Worker {
         Ok(call)
     }
 
+    /// Wait for a slot, and take it.
+    fn slot(&self) -> Result<usize> {
+        self.reclaim();
+        let mut slots = lock(&self.slots);
+        while slots.free == 0 {
+            let waited = self.freed.wait_timeout(slots, REST);
+            let (now, time) = waited.unwrap_or_else(|e| e.into_inner());
+            slots = now;
+            if slots.free == 0 && time.timed_out() {
+                drop(slots);
+                self.still_waits()?;
+                self.reclaim();
+                slots = lock(&self.slots);
+            }
+        }
+        // The lowest: its memory is likely to be in the caches.
+        let slot = slots.free.trailing_zeros() as usize;
+        slots.free &= !(1 << slot);
+        Ok(slot)
+    }
+
+    /// Take back slots of calls that were given up and have been answered since, and
+    /// end what they have made.
+    fn reclaim(&self) {
+        let mut slots = lock(&self.slots);
+        let left = &mut slots.left;
+        let answered = |slot: usize| self.area.control(slot).state.load(SeqCst) == ANSWERED;
+        let back: [_; SLOTS] = std::array::from_fn(|slot| {
+            let take = left[slot].is_some() && answered(slot);
+            left[slot].take_if(|_| take)
+        });
+        drop(slots);
+        for (slot, operation) in back.into_iter().enumerate() {
+            let Some(operation) = operation else { continue };
+            let answer = Call::new(self, slot, operation).take();
+            if let Ok(handle) = answer.and_then(|answer| answer.made()) {
+                self.push_ended(handle);
+            }
+        }
+    }
+
+    /// A call has been answered.
+    pub(crate) fn release(&self, slot: usize) {
+        lock(&self.slots).free |= 1 << slot;
+        self.freed.notify_one();
+    }
+
+    /// Nobody waits for this call any more.
+    pub(crate) fn leave(&self, slot: usize, operation: u32) {
+        lock(&self.slots).left[slot] = Some(operation);
+    }
+
+    pub(crate) fn patience(&self, slot: usize) -> &Patience {
+        &self.patience[slot]
+    }
+
+    /// Whether an answer may still come, and is wanted.
+    pub(crate) fn still_waits(&self) -> Result<()> {
+        if self.has_ended() {
+            let death = self.death.get().cloned().unwrap_or_default();
+            return Err(Failure::new(libc::ESHUTDOWN, death));
+        }
+        match self.interrupted.as_ref().is_some_and(|interrupted| interrupted()) {
+            true => Err(Failure::new(
+                libc::EINTR,
+                "the call was given up; the worker may still carry it out",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    fn push_ended(&self, handle: u32) -> bool {
+        let mut ended = lock(&self.ended);
+        if handle != 0 {
+            ended.push(handle);
+        }
+        ended.len() >= MANY
+    }
+
     /// A handle is done with.
     pub fn end(&self, handle: u32) {
         if handle == 0 || !self.owner.is_this() {
             return;
         }
-        let mut ended = lock(&self.ended);
-        ended.push(handle);
-        let many = ended.len() >= MANY;
-        drop(ended);
-        if many {
+        if self.push_ended(handle) {
             // Any call takes them along.
             let _ = self.call(0, 0).and_then(|call| call.wait().map(drop));
         }
@@ -220,7 +308,9 @@ impl Drop for Worker {
             // The parent's; children do not hold its lifeline.
             return;
         }
-        if self.death.get().is_none() {
+        self.reclaim();
+        let hangs = lock(&self.slots).left.iter().any(Option::is_some);
+        if self.death.get().is_none() && !hangs {
             // Mounts that were only dropped are written back, and locks given up.
             let _ = self
                 .call(special::END, 0)
@@ -230,159 +320,5 @@ impl Drop for Worker {
         let mut child = lock(&self.child);
         let _ = child.kill();
         let _ = child.wait();
-    }
-}
-
-/// A call that is being made: it has a slot.
-pub(crate) struct Call<'a> {
-    worker: &'a Worker,
-    slot: usize,
-    /// Bytes of arguments; 0: it was made already.
-    at: usize,
-}
-
-/// Its arguments, as they are written.
-pub(crate) struct Arguments<'c, 'w> {
-    call: &'c mut Call<'w>,
-    to: Writer<'w>,
-}
-
-impl<'w> std::ops::Deref for Arguments<'_, 'w> {
-    type Target = Writer<'w>;
-
-    fn deref(&self) -> &Writer<'w> {
-        &self.to
-    }
-}
-
-impl std::ops::DerefMut for Arguments<'_, '_> {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.to
-    }
-}
-
-impl Drop for Arguments<'_, '_> {
-    fn drop(&mut self) {
-        self.call.at += self.to.len();
-    }
-}
-
-impl<'w> Call<'w> {
-    fn control(&self) -> &'w Control {
-        self.worker.area.control(self.slot)
-    }
-
-    /// Room for more arguments.
-    pub fn arguments<'c>(&'c mut self) -> Arguments<'c, 'w> {
-        // SAFETY: the slot is this call's, and nothing of it is read.
-        let room: &'w mut [u8] = unsafe { self.worker.area.request(self.slot).to_write() };
-        let to = Writer::new(&mut room[self.at..]);
-        Arguments { call: self, to }
-    }
-
-    /// Make the call.
-    pub fn wait(self) -> Result<Answer<'w>> {
-        let control = self.control();
-        let worker = self.worker;
-        if self.at > 0 {
-            control.request.store(self.at as u32, Relaxed);
-            wait::set(&control.state, ASKED, &control.worker_sleeps);
-        }
-        let answered = wait::until(
-            &control.state,
-            ANSWERED,
-            &control.caller_sleeps,
-            &worker.patience[self.slot],
-            Some(REST),
-            || worker.has_ended(),
-        );
-        if !answered {
-            let death = worker.death.get().cloned().unwrap_or_default();
-            return Err(Failure::new(libc::ESHUTDOWN, death));
-        }
-        let answer = Answer {
-            errno: control.errno.load(Relaxed),
-            len: control.answer.load(Relaxed) as usize,
-            result: control.result.load(Relaxed),
-            call: self,
-        };
-        answer.check()
-    }
-
-    /// Make the call, and take its answer.
-    pub fn answer<T: for<'a> Wire<'a>>(self) -> Result<T> {
-        self.wait()?.decode()
-    }
-}
-
-impl Drop for Call<'_> {
-    fn drop(&mut self) {
-        // Nobody gives up a call before the worker has ended, so that none is
-        // answered later, to somebody else.
-        *lock(&self.worker.free) |= 1 << self.slot;
-        self.worker.freed.notify_one();
-    }
-}
-
-/// What the worker says it did. The slot is kept until it is dropped.
-pub(crate) struct Answer<'w> {
-    call: Call<'w>,
-    errno: u32,
-    len: usize,
-    result: i64,
-}
-
-fn malformed() -> Failure {
-    Failure::new(
-        libc::EIO,
-        "the worker's answer is malformed: its kernel may have been taken over",
-    )
-}
-
-impl<'w> Answer<'w> {
-    fn check(self) -> Result<Answer<'w>> {
-        if self.errno == 0 {
-            return Ok(self);
-        }
-        let text = readable(&self.copy()?);
-        match self.errno {
-            errno @ 1..4096 => Err(Failure::new(errno as i32, text)),
-            _ => Err(malformed()),
-        }
-    }
-
-    /// What it wrote beside data.
-    pub fn copy(&self) -> Result<Vec<u8>> {
-        if self.len > BESIDE + BULK {
-            return Err(malformed());
-        }
-        let mut bytes = vec![0; self.len];
-        self.data(0, &mut bytes)?;
-        Ok(bytes)
-    }
-
-    pub fn decode<T: for<'a> Wire<'a>>(&self) -> Result<T> {
-        let bytes = self.copy()?;
-        let mut from = Reader::new(&bytes);
-        let value = T::get(&mut from)?;
-        match from.is_empty() {
-            true => Ok(value),
-            false => Err(malformed()),
-        }
-    }
-
-    /// A number from 0 to `most`.
-    pub fn count(&self, most: usize) -> Result<usize> {
-        let count = usize::try_from(self.result).ok().filter(|n| *n <= most);
-        count.ok_or_else(malformed)
-    }
-
-    /// Copy from its room.
-    pub fn data(&self, from: usize, to: &mut [u8]) -> Result<()> {
-        let room = self.call.worker.area.answer(self.call.slot);
-        match room.copy_to(from, to) {
-            true => Ok(()),
-            false => Err(malformed()),
-        }
     }
 }

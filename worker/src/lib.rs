@@ -23,8 +23,10 @@
 //!   local.rs       what they do, on a kernel in this process
 //! area.rs        the memory that both share: slots, one for each call under way
 //!   wait.rs        how either waits for the other
-//! client.rs      a worker as its caller sees it: calls, its death
+//! client.rs      a worker as its caller sees it: its slots, its death
+//!   call.rs        calls, and their answers
 //!   spawn.rs       how it is started
+//!   leash.rs       what ends it with its caller
 //!   fork.rs        what holds after a fork of the caller
 //!   options.rs     how an image is opened by one
 //!   remote.rs      images, mounts, files, directories in it
@@ -38,9 +40,11 @@
 //! looked at, and what cannot be is EIO. `docs/jail.md` has the rest.
 
 mod area;
+mod call;
 mod client;
 mod failure;
 mod fork;
+mod leash;
 mod list;
 mod local;
 mod objects;

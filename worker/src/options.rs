@@ -1,6 +1,6 @@
 //! How an image is opened by a worker.
 
-use crate::client::Worker;
+use crate::client::{Start, Worker};
 use crate::failure::{Failure, Result};
 use crate::open::{Opened, Setup};
 use crate::remote::Image;
@@ -17,7 +17,7 @@ type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 #[derive(Clone, Default)]
 pub struct Options {
     setup: Setup,
-    program: Option<PathBuf>,
+    start: Start,
     notice: Option<Notice>,
 }
 
@@ -105,13 +105,23 @@ impl Options {
     pub fn time_limit(&mut self, limit: Duration) -> &mut Self {
         let milliseconds = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         self.setup.milliseconds = Some(milliseconds.max(1));
+        self.start.limit = Some(limit);
+        self
+    }
+
+    /// Asked some fifty times a second by each thread whose call waits for the worker,
+    /// on that thread. When it says true the call is given up: EINTR. The worker may
+    /// still carry it out; the position of a file that was read is then unknown. Without
+    /// it, calls wait as long as the worker lives.
+    pub fn interrupted(&mut self, ask: impl Fn() -> bool + Send + Sync + 'static) -> &mut Self {
+        self.start.interrupted = Some(Arc::new(ask));
         self
     }
 
     /// The worker's program; else what TANE_WORKER names, else `tane-worker` beside
     /// this program or library.
     pub fn program(&mut self, path: impl Into<PathBuf>) -> &mut Self {
-        self.program = Some(path.into());
+        self.start.program = Some(path.into());
         self
     }
 
@@ -135,9 +145,8 @@ impl Options {
         if setup.kernel.is_none() {
             setup.kernel = Some(tane::default_image()?);
         }
-        let limit = setup.milliseconds.map(Duration::from_millis);
         let ask = |to: &mut Writer<'_>| setup.put(to);
-        let (worker, opened): (_, Opened) = Worker::start(self.program.as_deref(), limit, ask)?;
+        let (worker, opened): (_, Opened) = Worker::start(&self.start, ask)?;
         if let Some(notice) = &self.notice {
             let List(notices) = &opened.notices;
             notices.iter().for_each(|text| notice(text));
@@ -162,7 +171,7 @@ impl std::fmt::Debug for Options {
         f.debug_struct("Options")
             .field("write", &self.setup.write)
             .field("with", &self.setup.with)
-            .field("program", &self.program)
+            .field("program", &self.start.program)
             .finish_non_exhaustive()
     }
 }

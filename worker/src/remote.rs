@@ -1,7 +1,8 @@
 //! Images, mounts, files and directories of a worker.
 
 use crate::area::{BESIDE, BULK};
-use crate::client::{Answer, Call, Worker};
+use crate::call::{Answer, Call};
+use crate::client::Worker;
 use crate::failure::{Failure, Result};
 use crate::list::{self, Listing};
 use crate::objects::lock;
@@ -208,10 +209,15 @@ impl Mount {
         match read {
             Ok(n) if n < to.len() => Ok(Some(Ok(n))),
             Ok(_) => Ok(None),
-            Err(failure) if failure.errno == libc::ESHUTDOWN => Err(failure),
+            Err(failure) if is_of_the_worker(&failure) => Err(failure),
             Err(failure) => Ok(Some(Err(failure.errno))),
         }
     }
+}
+
+/// Whether the worker has not answered.
+fn is_of_the_worker(failure: &Failure) -> bool {
+    [libc::ESHUTDOWN, libc::EINTR].contains(&failure.errno)
 }
 
 impl Drop for Mount {
@@ -282,7 +288,7 @@ impl File {
         if rest.len() >= SMALL {
             return match self.read_with(special::READ, rest, 0) {
                 Ok(n) => Ok(given + n),
-                Err(_) if given > 0 => Ok(given),
+                Err(failure) if given > 0 && failure.errno != libc::EINTR => Ok(given),
                 Err(failure) => Err(failure),
             };
         }
@@ -342,7 +348,7 @@ impl File {
                     n
                 }
                 // What was read is told first.
-                Err(_) if done > 0 => return Ok(done),
+                Err(failure) if done > 0 && failure.errno != libc::EINTR => return Ok(done),
                 Err(failure) => return Err(failure),
             };
             done += n;
@@ -376,7 +382,7 @@ impl File {
             };
             let n = match write() {
                 Ok(n) => n,
-                Err(_) if done > 0 => return Ok(done),
+                Err(failure) if done > 0 && failure.errno != libc::EINTR => return Ok(done),
                 Err(failure) => return Err(failure),
             };
             done += n;

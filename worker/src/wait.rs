@@ -98,7 +98,7 @@ pub fn until(
     sleeps: &AtomicU32,
     patience: &Patience,
     rest: Option<Duration>,
-    give_up: impl Fn() -> bool,
+    mut give_up: impl FnMut() -> bool,
 ) -> bool {
     if patience.look(|| state.load(SeqCst) == wanted) {
         return true;

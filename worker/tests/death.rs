@@ -3,11 +3,11 @@
 mod common;
 
 use common::*;
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::Arc;
 use std::time::Duration;
-use tane_test_support::eventually;
-use tane_worker::Calls;
+use tane_test_support::{eventually, tool};
+use tane_worker::{Calls, Image, Mount};
 
 fn kill(pid: u32, signal: i32) {
     // SAFETY: a process of our own.
@@ -101,14 +101,9 @@ fn a_worker_ends_with_its_last_handle() {
     assert_eq!(unsafe { libc::kill(pid as i32, 0) }, -1, "waited for, too");
 }
 
-/// What is run as a caller of its own.
-const CALLER: &str = "TANE_TEST_CALLER";
-
 #[test]
 fn a_caller_that_is_killed_leaves_no_worker() {
-    if let Some(disk) = std::env::var_os(CALLER) {
-        let (image, _mount) = open(disk.as_ref());
-        println!("worker {}", image.pid());
+    Caller::work(|| {
         // A child that lives on holds nothing of it.
         // SAFETY: the child only sleeps.
         if unsafe { libc::fork() } == 0 {
@@ -117,38 +112,93 @@ fn a_caller_that_is_killed_leaves_no_worker() {
                 unsafe { libc::pause() };
             }
         }
-        println!("ready");
-        loop {
-            std::thread::park();
-        }
-    }
+    });
     let s = Scratch::new();
     let Some(disk) = image(&s) else { return };
-    let mut caller = Command::new(std::env::current_exe().expect("this"))
-        .args([
-            "--exact",
-            "a_caller_that_is_killed_leaves_no_worker",
-            "--nocapture",
-        ])
-        .env(CALLER, &disk)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("a caller");
-    let mut lines = BufReader::new(caller.stdout.take().expect("its output")).lines();
-    let mut find = |word: &str| loop {
-        let line = lines.next().expect("a line").expect("text");
-        if let Some((_, rest)) = line.split_once(word) {
-            break rest.trim().to_owned();
-        }
-    };
-    let worker: u32 = find("worker ").parse().expect("a number");
-    find("ready");
+    let caller = Caller::start("a_caller_that_is_killed_leaves_no_worker", &disk);
+    let worker = caller.worker;
     assert!(std::path::Path::new(&format!("/proc/{worker}/exe")).exists());
-    caller.kill().expect("it runs");
-    caller.wait().expect("it ends");
+    caller.kill();
     eventually("the worker ends", || {
         let state = std::fs::read_to_string(format!("/proc/{worker}/stat"));
         // As a zombie it waits for whoever adopted it.
         state.map_or(true, |s| s.contains(") Z "))
     });
+}
+
+#[test]
+fn a_worker_outlives_the_thread_that_opened_its_image() {
+    let s = Scratch::new();
+    let Some(disk) = image(&s) else { return };
+    let opened = std::thread::spawn(move || open(&disk)).join();
+    let (_image, mount) = opened.expect("a thread");
+    mount.stat("hello".as_ref(), 0).expect("it serves");
+}
+
+/// An image whose calls are given up while this is true.
+fn open_for_the_impatient(disk: &std::path::Path) -> (Arc<AtomicBool>, Image, Mount) {
+    let flag = Arc::new(AtomicBool::new(false));
+    let asked = flag.clone();
+    let mut options = options();
+    options.write(true).interrupted(move || asked.load(SeqCst));
+    let image = options.open(disk).expect("an image");
+    let mount = image.mount(None, &Default::default()).expect("a mount");
+    (flag, image, mount)
+}
+
+/// Have a worker do nothing any more.
+fn silence(pid: u32) {
+    kill(pid, libc::SIGSTOP);
+    eventually("all its threads stop", || {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("its threads");
+        tasks.flatten().all(|task| {
+            let stat = std::fs::read_to_string(task.path().join("stat"));
+            stat.is_ok_and(|stat| stat.contains(") T "))
+        })
+    });
+}
+
+#[test]
+fn calls_of_a_worker_that_is_silent_can_be_given_up_and_made_again() {
+    let s = Scratch::new();
+    let Some(disk) = image(&s) else { return };
+    let (flag, image, mount) = open_for_the_impatient(&disk);
+    silence(image.pid());
+    flag.store(true, SeqCst);
+    // More than there are slots.
+    for _ in 0..6 {
+        let file = mount.open_file("hello".as_ref(), libc::O_RDONLY, 0);
+        assert_eq!(file.expect_err("silence").errno, libc::EINTR);
+    }
+    flag.store(false, SeqCst);
+    kill(image.pid(), libc::SIGCONT);
+    for _ in 0..20 {
+        mount.stat("hello".as_ref(), 0).expect("it goes on");
+    }
+    let file = mount.open_file("new".as_ref(), libc::O_CREAT | libc::O_RDWR, 0o600);
+    let file = file.expect("a file");
+    assert_eq!(file.pwrite(&pattern(BIG), 0), Ok(BIG));
+    drop(file);
+    // What was opened for nobody is closed.
+    mount.unmount().expect("nothing is open");
+    drop(image);
+    let check = tool("e2fsprogs", "e2fsck").map(|mut fsck| fsck.arg("-fn").arg(&disk).status());
+    assert!(check.is_none_or(|status| status.expect("e2fsck").success()));
+}
+
+#[test]
+fn nobody_waits_for_a_silent_worker_at_its_end() {
+    let s = Scratch::new();
+    let Some(disk) = image(&s) else { return };
+    let (flag, image, mount) = open_for_the_impatient(&disk);
+    let pid = image.pid();
+    silence(pid);
+    flag.store(true, SeqCst);
+    let failure = mount.sync().expect_err("silence");
+    assert_eq!(failure.errno, libc::EINTR);
+    assert!(failure.text.contains("given up"), "{failure}");
+    flag.store(false, SeqCst);
+    drop((mount, image));
+    // SAFETY: asks whether there is such a process.
+    assert_eq!(unsafe { libc::kill(pid as i32, 0) }, -1, "killed, and waited for");
 }

@@ -107,3 +107,27 @@ fn a_worker_can_map_no_code_and_inherits_nothing() {
     // SAFETY: ours.
     unsafe { libc::close(leak) };
 }
+
+#[test]
+fn code_that_has_taken_a_worker_over_ends_with_its_caller() {
+    Caller::work(|| {});
+    let s = Scratch::new();
+    let Some(disk) = image(&s) else { return };
+    let test = "code_that_has_taken_a_worker_over_ends_with_its_caller";
+    let caller = Caller::start(test, &disk);
+    // The thread that waits for the caller's end never looks again.
+    let mut thread = Prisoner::waiting_in(caller.worker, libc::SYS_read, None);
+    let refused = Outcome::Returned(-(libc::EPERM as i64));
+    let me = u64::from(caller.worker);
+    for fd in 0..64 {
+        let set_owner = [fd, libc::F_SETOWN as u64, 0];
+        assert_eq!(thread.call(libc::SYS_fcntl, &set_owner), refused);
+        thread.call(libc::SYS_fcntl, &[fd, libc::F_SETFL as u64, 0]);
+        thread.call(libc::SYS_close, &[fd]);
+    }
+    let death = [libc::PR_SET_PDEATHSIG as u64, 0];
+    assert_eq!(thread.call(libc::SYS_prctl, &death), refused);
+    assert_eq!(thread.call(libc::SYS_getpid, &[]), Outcome::Returned(me as i64));
+    caller.kill();
+    assert_eq!(thread.ends_by(), libc::SIGKILL);
+}

@@ -1,7 +1,9 @@
 //! What the tests of the worker share: an image, made by mke2fs.
 #![allow(dead_code)] // every test program uses a part of it
 
+use std::io::{BufRead, BufReader, Lines};
 use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use tane_test_support::tool;
 use tane_worker::{Image, Mount, Options};
@@ -64,4 +66,54 @@ pub fn open(image: &Path) -> (Image, Mount) {
     let image = options().open(image).expect("an image");
     let mount = image.mount(None, &Default::default()).expect("a mount");
     (image, mount)
+}
+
+/// A process of its own that has an image open: this program again, which runs the test
+/// of that name, which calls [`Caller::work`].
+pub struct Caller {
+    pub child: Child,
+    pub worker: u32,
+}
+
+const CALLER: &str = "TANE_TEST_CALLER";
+
+impl Caller {
+    /// In the process that is one: open the image, do this, and wait for the end.
+    pub fn work(more: impl FnOnce()) {
+        let Some(disk) = std::env::var_os(CALLER) else {
+            return;
+        };
+        let (image, _mount) = open(disk.as_ref());
+        println!("worker {}", image.pid());
+        more();
+        println!("ready");
+        loop {
+            std::thread::park();
+        }
+    }
+
+    pub fn start(test: &str, disk: &Path) -> Caller {
+        let mut child = Command::new(std::env::current_exe().expect("this"))
+            .args(["--exact", test, "--nocapture"])
+            .env(CALLER, disk)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a caller");
+        let output = child.stdout.take().expect("its output");
+        let mut lines = BufReader::new(output).lines();
+        let find = |lines: &mut Lines<BufReader<ChildStdout>>, word: &str| loop {
+            let line = lines.next().expect("a line").expect("text");
+            if let Some((_, rest)) = line.split_once(word) {
+                break rest.trim().to_owned();
+            }
+        };
+        let worker = find(&mut lines, "worker ").parse().expect("a number");
+        find(&mut lines, "ready");
+        Caller { child, worker }
+    }
+
+    pub fn kill(mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
+    }
 }
