@@ -389,6 +389,16 @@ struct tane_worker_options {
 	uint64_t milliseconds;
 	uint32_t cpus;
 	uint32_t reserved;
+	/*
+	 * Asked some fifty times a second by each thread whose call waits for the
+	 * worker, on that thread. When it returns something else than 0 the call is
+	 * given up and returns -EINTR: the worker MAY still carry it out, and the
+	 * position of a file that was read or written is unknown. It MAY call this
+	 * library. The argument MUST stay valid until the last handle that belongs to
+	 * the image is closed. NULL: calls wait as long as the worker lives.
+	 */
+	int (*interrupted)(void *interrupted_arg);
+	void *interrupted_arg;
 };
 
 struct tane_image_options {
@@ -436,6 +446,7 @@ struct tane_image_options {
  * - Kernel memory has no place in this process: tane_map(), tane_buffer_alloc() and
  *   tane_syscall() are -EOPNOTSUPP. Buffers MUST be memory of the caller.
  * - When the worker has died, calls return -ESHUTDOWN, and the message says of what.
+ *   One that does not answer keeps calls waiting: see interrupted and milliseconds.
  * - What the worker answers is checked: what cannot be is -EIO. Names in directories
  *   are such as a directory can hold.
  * - The worker is a child of this process, in a process group of its own. It ends

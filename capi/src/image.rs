@@ -3,7 +3,7 @@
 use crate::error::{answer, answer64, Failure, Result};
 use crate::kernel::TaneKernel;
 use crate::mount::{self, RawMountOptions, Side, TaneMount};
-use crate::pass::{self, give, handle, path, read_or_zero, take, text, Sized_};
+use crate::pass::{self, give, handle, path, read_or_zero, take, text, Argument, Sized_};
 use crate::worker::{self, RawWorkerOptions};
 use std::ffi::{c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -78,13 +78,6 @@ macro_rules! fill {
         }
     };
 }
-
-/// The caller's argument, which it wants to have back on any thread.
-struct Argument(*mut c_void);
-
-// SAFETY: never looked at here.
-unsafe impl Send for Argument {}
-unsafe impl Sync for Argument {}
 
 /// Paths up to a NULL.
 ///

@@ -1,7 +1,7 @@
 //! tane_kernel_*, tane_syscall.
 
 use crate::error::{answer, answer64, Failure, Result};
-use crate::pass::{copy_text, give, handle, path, read_or_zero, take, text, Sized_};
+use crate::pass::{copy_text, give, handle, path, read_or_zero, take, text, Argument, Sized_};
 use std::ffi::{c_char, c_void};
 use tane::Kernel;
 use tane_worker::KernelCalls;
@@ -51,13 +51,6 @@ pub struct KernelOptions {
 unsafe impl Sized_ for KernelOptions {}
 
 const NOKASLR: u32 = 1;
-
-/// The caller's argument, which it wants to have back on any thread.
-struct Argument(*mut c_void);
-
-// SAFETY: never looked at here.
-unsafe impl Send for Argument {}
-unsafe impl Sync for Argument {}
 
 unsafe fn boot(options: &KernelOptions) -> Result<TaneKernel> {
     let mut builder = Kernel::builder();

@@ -1,7 +1,7 @@
 //! Pointers, strings and sized structures from and to C.
 
 use crate::error::{Failure, Result};
-use std::ffi::{c_char, CStr, CString, OsStr};
+use std::ffi::{c_char, c_void, CStr, CString, OsStr};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -180,3 +180,10 @@ pub fn array<const N: usize>(text: &str) -> [c_char; N] {
 pub fn c_path(path: &Path) -> CString {
     CString::new(path.as_os_str().as_bytes()).unwrap_or_default()
 }
+
+/// The caller's argument, which it wants to have back on any thread.
+pub struct Argument(pub *mut c_void);
+
+// SAFETY: never looked at here.
+unsafe impl Send for Argument {}
+unsafe impl Sync for Argument {}

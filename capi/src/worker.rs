@@ -1,8 +1,8 @@
 //! struct tane_worker_options.
 
 use crate::error::Result;
-use crate::pass::{path, read_or_zero, text, Sized_};
-use std::ffi::c_char;
+use crate::pass::{path, read_or_zero, text, Argument, Sized_};
+use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
 use tane_worker::Options;
 
@@ -17,9 +17,11 @@ pub struct RawWorkerOptions {
     milliseconds: u64,
     cpus: u32,
     reserved: u32,
+    interrupted: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
+    interrupted_arg: *mut c_void,
 }
 
-// SAFETY: integers and pointers.
+// SAFETY: integers, pointers and an optional function.
 unsafe impl Sized_ for RawWorkerOptions {}
 
 /// # Safety
@@ -49,6 +51,14 @@ pub unsafe fn options(raw: *const RawWorkerOptions) -> Result<Options> {
         }
         if raw.cpus != 0 {
             options.cpus(raw.cpus);
+        }
+        if let Some(interrupted) = raw.interrupted {
+            let argument = Argument(raw.interrupted_arg);
+            options.interrupted(move || {
+                let argument = &argument;
+                // SAFETY: the caller's function, with its argument.
+                interrupted(argument.0) != 0
+            });
         }
     }
     Ok(options)

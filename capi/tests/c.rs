@@ -149,6 +149,14 @@ fn a_jailed_worker_mounts_and_reads_and_does_nothing_else() {
 }
 
 #[test]
+fn workers_keep_the_promises_of_the_header() {
+    let scratch = Scratch::new("worker");
+    let program = cc(&scratch, "tests/worker.c", SHARED);
+    let Some(image) = image(&scratch) else { return };
+    run(start(&program).arg(&image));
+}
+
+#[test]
 fn the_header_is_c99_and_cpp_on_its_own() {
     let scratch = Scratch::new("header");
     let file = scratch.0.join("only.c");
