@@ -232,7 +232,11 @@ impl Worker {
             let death = self.death.get().cloned().unwrap_or_default();
             return Err(Failure::new(libc::ESHUTDOWN, death));
         }
-        match self.interrupted.as_ref().is_some_and(|interrupted| interrupted()) {
+        match self
+            .interrupted
+            .as_ref()
+            .is_some_and(|interrupted| interrupted())
+        {
             true => Err(Failure::new(
                 libc::EINTR,
                 "the call was given up; the worker may still carry it out",

@@ -30,6 +30,7 @@
 //!   fork.rs        what holds after a fork of the caller
 //!   options.rs     how an image is opened by one
 //!   remote.rs      images, mounts, files, directories in it
+//!     ahead.rs       what is read with what was asked for
 //! serve.rs       the worker: takes calls
 //!   open.rs        how it gets into its jail, and its image
 //!   objects.rs     what it has open
@@ -39,6 +40,7 @@
 //! The caller trusts nothing that the worker writes: it is copied before it is
 //! looked at, and what cannot be is EIO. `docs/jail.md` has the rest.
 
+mod ahead;
 mod area;
 mod call;
 mod client;

@@ -1,5 +1,6 @@
 //! Images, mounts, files and directories of a worker.
 
+use crate::ahead::{Ahead, Window, SMALL};
 use crate::area::{BESIDE, BULK};
 use crate::call::{Answer, Call};
 use crate::client::Worker;
@@ -104,8 +105,8 @@ impl Mount {
             handle: u32::get(&mut from)?,
             fd: i32::get(&mut from)?,
             worker: self.worker.clone(),
-            // Where nothing changes, what was read once is still so.
-            ahead: (!self.write && flags & libc::O_ACCMODE == libc::O_RDONLY).then(Mutex::default),
+            ahead: (!self.write && flags & libc::O_ACCMODE == libc::O_RDONLY)
+                .then(Default::default),
         })
     }
 
@@ -234,33 +235,8 @@ pub struct File {
     worker: Arc<Worker>,
     handle: u32,
     fd: i32,
-    ahead: Option<Mutex<Ahead>>,
-}
-
-/// What was read beyond what was asked for: a message costs more than the bytes. The
-/// worker's position is behind it.
-#[derive(Default)]
-struct Ahead {
-    bytes: Vec<u8>,
-    /// So many of them are used.
-    at: usize,
-}
-
-/// What is read at once for whoever asks for less than SMALL, in bytes.
-const AHEAD: usize = 64 << 10;
-const SMALL: usize = 16 << 10;
-
-impl Ahead {
-    fn left(&self) -> usize {
-        self.bytes.len() - self.at
-    }
-
-    fn give(&mut self, to: &mut [u8]) -> usize {
-        let n = self.left().min(to.len());
-        to[..n].copy_from_slice(&self.bytes[self.at..][..n]);
-        self.at += n;
-        n
-    }
+    /// Where nothing changes.
+    ahead: Option<(Mutex<Ahead>, Window)>,
 }
 
 impl File {
@@ -276,7 +252,7 @@ impl File {
     /// Read at the position; fewer bytes only at the end of the file, and where read(2)
     /// gives fewer.
     pub fn read(&self, to: &mut [u8]) -> Result<usize> {
-        let Some(ahead) = &self.ahead else {
+        let Some((ahead, _)) = &self.ahead else {
             return self.read_with(special::READ, to, 0);
         };
         let mut ahead = lock(ahead);
@@ -296,18 +272,13 @@ impl File {
             // As read(2) may; the next one asks again.
             return Ok(given);
         }
-        let mut bytes = std::mem::take(&mut ahead.bytes);
-        bytes.resize(AHEAD, 0);
-        let n = self.read_with(special::READ, &mut bytes, 0);
-        bytes.truncate(*n.as_ref().unwrap_or(&0));
-        (ahead.bytes, ahead.at) = (bytes, 0);
-        n?;
+        ahead.fill(|room| self.read_with(special::READ, room, 0))?;
         Ok(ahead.give(rest))
     }
 
     /// Move the position; lseek(2).
     pub fn lseek(&self, offset: i64, whence: i32) -> Result<i64> {
-        let mut ahead = self.ahead.as_ref().map(lock);
+        let mut ahead = self.ahead.as_ref().map(|(ahead, _)| lock(ahead));
         let left = ahead.as_ref().map_or(0, |ahead| ahead.left());
         let offset = match whence {
             libc::SEEK_CUR => offset.checked_sub(left as i64),
@@ -319,14 +290,18 @@ impl File {
         whence.put(&mut call.arguments())?;
         let at = call.wait()?.count(i64::MAX as usize)?;
         if let Some(ahead) = &mut ahead {
-            ahead.at = ahead.bytes.len();
+            ahead.skip();
         }
         Ok(at as i64)
     }
 
     /// Read at an offset.
     pub fn pread(&self, to: &mut [u8], offset: u64) -> Result<usize> {
-        self.read_with(special::PREAD, to, offset)
+        let read = |to: &mut [u8], offset| self.read_with(special::PREAD, to, offset);
+        match &self.ahead {
+            Some((_, window)) if to.len() < SMALL => window.read(to, offset, read),
+            _ => read(to, offset),
+        }
     }
 
     fn read_with(&self, operation: u32, to: &mut [u8], offset: u64) -> Result<usize> {

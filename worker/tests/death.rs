@@ -200,5 +200,9 @@ fn nobody_waits_for_a_silent_worker_at_its_end() {
     flag.store(false, SeqCst);
     drop((mount, image));
     // SAFETY: asks whether there is such a process.
-    assert_eq!(unsafe { libc::kill(pid as i32, 0) }, -1, "killed, and waited for");
+    assert_eq!(
+        unsafe { libc::kill(pid as i32, 0) },
+        -1,
+        "killed, and waited for"
+    );
 }

@@ -127,7 +127,10 @@ fn code_that_has_taken_a_worker_over_ends_with_its_caller() {
     }
     let death = [libc::PR_SET_PDEATHSIG as u64, 0];
     assert_eq!(thread.call(libc::SYS_prctl, &death), refused);
-    assert_eq!(thread.call(libc::SYS_getpid, &[]), Outcome::Returned(me as i64));
+    assert_eq!(
+        thread.call(libc::SYS_getpid, &[]),
+        Outcome::Returned(me as i64)
+    );
     caller.kill();
     assert_eq!(thread.ends_by(), libc::SIGKILL);
 }
