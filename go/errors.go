@@ -11,7 +11,6 @@ package tane
 import "C"
 
 import (
-	"io/fs"
 	"runtime"
 	"syscall"
 	"unsafe"
@@ -41,14 +40,6 @@ func explained(call func() C.int) error {
 		return &Error{Errno: errno, Text: text}
 	}
 	return nil
-}
-
-// on is the error of an operation on a path; nil if result is none.
-func on(op, name string, result int64) error {
-	if result >= 0 {
-		return nil
-	}
-	return &fs.PathError{Op: op, Path: name, Err: syscall.Errno(-result)}
 }
 
 func free(text *C.char) { C.free(unsafe.Pointer(text)) }

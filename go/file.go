@@ -63,7 +63,7 @@ func (f *File) moved(op string, call func(*C.struct_tane_file) C.int64_t) (int64
 		return 0, &fs.PathError{Op: op, Path: f.name, Err: fs.ErrClosed}
 	}
 	n := int64(call(f.handle))
-	if err := on(op, f.name, n); err != nil {
+	if err := f.fs.mount.on(op, f.name, n); err != nil {
 		return 0, err
 	}
 	return n, nil
@@ -195,7 +195,7 @@ func (f *File) ReadDir(n int) ([]fs.DirEntry, error) {
 	next.size = C.sizeof_struct_tane_dirent
 	for n <= 0 || len(list) < n {
 		more := int64(C.tane_readdir(f.entries, &next))
-		if err := on("readdir", f.name, more); err != nil {
+		if err := f.fs.mount.on("readdir", f.name, more); err != nil {
 			return list, err
 		}
 		if more == 0 {

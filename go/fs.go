@@ -44,6 +44,17 @@ type mount struct {
 	kernel *Kernel
 	// owned: the kernel ends with the mount.
 	owned bool
+	// context is the number of Options.Context, or 0.
+	context uintptr
+}
+
+// on is the error of an operation on a path; nil if result is none.
+func (m *mount) on(op, name string, result int64) error {
+	if result >= 0 {
+		return nil
+	}
+	err := givenUp(m.context, syscall.Errno(-result))
+	return &fs.PathError{Op: op, Path: name, Err: err}
 }
 
 func (m *mount) drop() { m.close() }
@@ -57,9 +68,10 @@ func (m *mount) close() error {
 	handle := m.handle
 	m.handle = nil
 	runtime.SetFinalizer(m, nil)
-	err := explained(func() C.int { return C.tane_unmount(handle) })
+	err := givenUp(m.context, explained(func() C.int { return C.tane_unmount(handle) }))
 	if m.owned {
 		m.kernel.Close()
+		forget(m.context)
 	}
 	return err
 }
@@ -86,7 +98,7 @@ func (f *FS) value(op, name string, call func(*C.struct_tane_mount, *C.char) int
 		return 0, &fs.PathError{Op: op, Path: name, Err: fs.ErrClosed}
 	}
 	result := call(f.mount.handle, at)
-	return result, on(op, name, result)
+	return result, f.mount.on(op, name, result)
 }
 
 // valid is fs.ValidPath without its demand for UTF-8, which Linux does not make.

@@ -5,10 +5,13 @@ package tane
 /*
 #include <stdlib.h>
 #include <tane.h>
+
+extern int taneGoInterrupted(void *number);
 */
 import "C"
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"strings"
@@ -42,6 +45,10 @@ type Options struct {
 	MemoryLimit uint64
 	// TimeLimit ends the jailed process, and what was not synced is lost; 0: never.
 	TimeLimit time.Duration
+	// Context ends calls that wait for the jailed process when it is done: they
+	// return its error. What was asked for may still be done. nil: they wait as long
+	// as that process lives.
+	Context context.Context
 }
 
 // Image is a disk image that a kernel has.
@@ -49,6 +56,8 @@ type Image struct {
 	// kernel is the one that serves it; owned by it, if it is in a worker.
 	handle *C.struct_tane_image
 	kernel *Kernel
+	// context is the number of Options.Context, or 0.
+	context uintptr
 }
 
 // OpenImage gives the kernel an image; options may be nil. Both are in this process,
@@ -91,6 +100,12 @@ func openImage(k *Kernel, path string, options *Options) (*Image, error) {
 	name := C.CString(path)
 	defer free(name)
 	image := &Image{kernel: k}
+	if k == nil && options.Context != nil {
+		image.context = register(options.Context)
+		given.worker.interrupted = (*[0]byte)(C.taneGoInterrupted)
+		// A number, which Go would not have in a pointer.
+		*(*uintptr)(unsafe.Pointer(&given.worker.interrupted_arg)) = image.context
+	}
 	err := explained(func() C.int {
 		return C.tane_image_open(serves, name, given, &image.handle)
 	})
@@ -101,7 +116,9 @@ func openImage(k *Kernel, path string, options *Options) (*Image, error) {
 		})
 	}
 	if err != nil {
+		err = givenUp(image.context, err)
 		C.tane_image_close(image.handle)
+		forget(image.context)
 		return nil, err
 	}
 	return image, nil
@@ -124,6 +141,9 @@ func worker(memory *arena, options *Options) *C.struct_tane_worker_options {
 	return given
 }
 
+// Worker is the id of the jailed process that serves it; 0: this process does.
+func (i *Image) Worker() int { return int(C.tane_image_worker(i.handle)) }
+
 // Mount mounts the file system that selector means, as behind the "@" of an
 // address; with "" the only one. When several fit, the error lists them.
 func (i *Image) Mount(selector string) (*FS, error) {
@@ -132,12 +152,12 @@ func (i *Image) Mount(selector string) (*FS, error) {
 		which = C.CString(selector)
 		defer free(which)
 	}
-	fsys := &FS{mount: &mount{kernel: i.kernel}}
+	fsys := &FS{mount: &mount{kernel: i.kernel, context: i.context}}
 	err := explained(func() C.int {
 		return C.tane_image_mount(i.handle, which, nil, &fsys.mount.handle)
 	})
 	if err != nil {
-		return nil, err
+		return nil, givenUp(i.context, err)
 	}
 	runtime.SetFinalizer(fsys.mount, (*mount).drop)
 	return fsys, nil
@@ -179,6 +199,7 @@ func Open(address string, options *Options) (*FS, error) {
 	fsys, err := image.Mount(selector)
 	if err != nil {
 		image.kernel.Close()
+		forget(image.context)
 		return nil, err
 	}
 	fsys.mount.owned = true

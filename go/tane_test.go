@@ -4,6 +4,7 @@ package tane
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
+	"sort"
 	"strings"
 	"sync"
 	"syscall"
@@ -31,6 +34,12 @@ func run(t *testing.T, name string, args ...string) string {
 // image makes an ext4 with a tree in it, which mke2fs puts there.
 func image(t *testing.T) string {
 	t.Helper()
+	return imageWith(t, 20, "")
+}
+
+// imageWith has so many empty files in etc, beside what every image has.
+func imageWith(t *testing.T, files int, suffix string) string {
+	t.Helper()
 	tree := t.TempDir()
 	must := func(err error) {
 		if err != nil {
@@ -42,8 +51,8 @@ func image(t *testing.T) string {
 	must(os.WriteFile(filepath.Join(tree, "large"), bytes.Repeat([]byte("0123456789abcdef"), 1<<12), 0o600))
 	must(os.Symlink("etc/os-release", filepath.Join(tree, "release")))
 	must(os.Link(filepath.Join(tree, "large"), filepath.Join(tree, "etc/linked")))
-	for i := 0; i < 300; i++ {
-		must(os.WriteFile(filepath.Join(tree, fmt.Sprintf("etc/file-%03d", i)), nil, 0o644))
+	for i := 0; i < files; i++ {
+		must(os.WriteFile(filepath.Join(tree, fmt.Sprintf("etc/file-%03d%s", i, suffix)), nil, 0o644))
 	}
 	disk := filepath.Join(t.TempDir(), "disk.img")
 	run(t, "mke2fs", "-q", "-t", "ext4", "-d", tree, disk, "64M")
@@ -62,7 +71,7 @@ func open(t *testing.T, disk string, options *Options) *FS {
 
 func TestAnImageIsWhatPackageFsExpectsOfAFileSystem(t *testing.T) {
 	fsys := open(t, image(t), nil)
-	if err := fstest.TestFS(fsys, "etc/os-release", "etc/empty", "large", "release", "etc/file-299"); err != nil {
+	if err := fstest.TestFS(fsys, "etc/os-release", "etc/empty", "large", "release", "etc/file-019"); err != nil {
 		t.Fatal(err)
 	}
 	below, err := fs.Sub(fsys, "etc")
@@ -71,6 +80,49 @@ func TestAnImageIsWhatPackageFsExpectsOfAFileSystem(t *testing.T) {
 	}
 	if err := fstest.TestFS(below, "os-release", "linked"); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestADirectoryIsListedWholeAndInPieces(t *testing.T) {
+	// More than one message of a worker has room for.
+	const files = 1100
+	suffix := strings.Repeat("-", 240)
+	fsys := open(t, imageWith(t, files, suffix), nil)
+	var want []string
+	for i := 0; i < files; i++ {
+		want = append(want, fmt.Sprintf("file-%03d%s", i, suffix))
+	}
+	want = append(want, "empty", "linked", "os-release")
+	sort.Strings(want)
+	names := func(entries []fs.DirEntry) (names []string) {
+		for _, entry := range entries {
+			names = append(names, entry.Name())
+		}
+		return
+	}
+	whole, err := fs.ReadDir(fsys, "etc")
+	if err != nil || !reflect.DeepEqual(names(whole), want) {
+		t.Errorf("%d entries, %v", len(whole), err)
+	}
+	dir, err := fsys.Open("etc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	var found []string
+	for {
+		entries, err := dir.(fs.ReadDirFile).ReadDir(7)
+		found = append(found, names(entries)...)
+		if err == io.EOF {
+			break
+		}
+		if err != nil || len(entries) > 7 {
+			t.Fatalf("%d entries, %v", len(entries), err)
+		}
+	}
+	sort.Strings(found)
+	if !reflect.DeepEqual(found, want) {
+		t.Errorf("%d entries in pieces", len(found))
 	}
 }
 
@@ -207,7 +259,7 @@ func readAtOnce(t *testing.T, noJail bool) {
 			if err != nil || !bytes.Equal(content, want) {
 				t.Errorf("%d bytes, %v", len(content), err)
 			}
-			if entries, err := fsys.ReadDir("etc"); err != nil || len(entries) != 303 {
+			if entries, err := fsys.ReadDir("etc"); err != nil || len(entries) != 23 {
 				t.Errorf("%d entries, %v", len(entries), err)
 			}
 		}()
@@ -258,6 +310,39 @@ func TestAJailedKernelThatIsKilledIsAnError(t *testing.T) {
 	var explained *Error
 	if err := fsys.Close(); !errors.As(err, &explained) || !strings.Contains(explained.Text, "time limit of 1s") {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestACallOfASilentProcessEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	disk, err := openImage(nil, image(t), &Options{Context: ctx})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fsys, err := disk.Mount("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := disk.Worker()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(100*time.Millisecond, cancel)
+	for err == nil {
+		// It may still answer one while its threads stop.
+		_, err = fsys.Lstat("large")
+	}
+	var failed *fs.PathError
+	if !errors.Is(err, context.Canceled) || !errors.As(err, &failed) || failed.Path != "large" {
+		t.Errorf("%v", err)
+	}
+	if err := fsys.Close(); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	disk.kernel.Close()
+	disk.Close()
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("the process is still there: %v", err)
 	}
 }
 
