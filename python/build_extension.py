@@ -16,9 +16,10 @@ from build_cargo import ROOT, build
 
 HEADER = ROOT / "capi/include/tane.h"
 
-# Called by the library; see tane/_image.py.
+# Called by the library; see tane/_image.py and tane/_errors.py.
 CALLBACKS = """
 extern "Python" void tane_py_notice(void *, const char *, size_t);
+extern "Python" int tane_py_interrupted(void *);
 """
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ._tane import ffi, lib
@@ -65,6 +66,34 @@ def forks() -> int:
     return _forks
 
 
+class _Raised(threading.local):
+    """What a signal's handler raised while a call of this thread was waiting."""
+
+    error: BaseException | None = None
+
+
+_raised = _Raised()
+
+
+def _keep(_kind: object, error: BaseException, _trace: object) -> None:
+    _raised.error = error
+
+
+@ffi.def_extern(error=1, onerror=_keep)  # type: ignore[untyped-decorator]
+def tane_py_interrupted(_arg: Any) -> int:
+    """Called by the library while it waits for a worker. The interpreter runs the
+    handlers of signals when it enters a function, so here, in the main thread; what
+    they raise ends the call."""
+    return 0
+
+
+def raise_kept() -> None:
+    """Raise what ended the call that was just made, if a signal's handler did."""
+    error, _raised.error = _raised.error, None
+    if error is not None:
+        raise error
+
+
 def message() -> str:
     """What the library says of this thread's last failure."""
     return str(ffi.string(lib.tane_error_message()).decode("utf-8", "replace"))
@@ -78,6 +107,8 @@ def fail(
     made: int | None = None,
 ) -> NoReturn:
     """Raise what fits an errno. `made`: what forks() was when the handle was made."""
+    if code == errno.EINTR:
+        raise_kept()
     if code == errno.ENOTSUP and made is not None and made != _forks:
         raise ForkError(code, _FORKED, filename)
     if text is None:

@@ -178,6 +178,7 @@ class Image:
             worker = ffi.new("struct tane_worker_options *")
             worker.size = ffi.sizeof("struct tane_worker_options")
             worker.memory = memory or 0
+            worker.interrupted = lib.tane_py_interrupted
             worker.memory_limit = memory_limit or 0
             if time_limit is not None:
                 worker.milliseconds = max(1, round(time_limit * 1000))

@@ -8,7 +8,7 @@ import os
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from ._errors import ForkError, fail, forks, message
+from ._errors import ForkError, fail, forks, message, raise_kept
 from ._tane import ffi, lib
 
 if TYPE_CHECKING:
@@ -88,11 +88,16 @@ class Kernel:
     def is_alive(self) -> bool:
         """Whether calls still have an effect."""
         handle = self._handle
-        return handle is not None and lib.tane_kernel_is_alive(handle) == 1
+        if handle is None:
+            return False
+        alive = lib.tane_kernel_is_alive(handle) == 1
+        raise_kept()
+        return alive
 
     def halt(self) -> None:
         """End it now, without a sync, as a power cut would."""
         lib.tane_kernel_halt(self._get())
+        raise_kept()
 
     def dmesg(self) -> str:
         """Its log so far; the newest megabyte."""

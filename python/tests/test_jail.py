@@ -104,6 +104,48 @@ def test_a_time_limit_holds(image: Path) -> None:
         mount.close()
 
 
+def test_an_interrupt_ends_the_wait_for_a_silent_worker(image: Path) -> None:
+    class Rang(Exception):
+        pass
+
+    def ring(*_: object) -> None:
+        raise Rang
+
+    mount = tane.open(image)
+    before = signal.signal(signal.SIGALRM, ring)
+    os.kill(worker(mount), signal.SIGSTOP)
+    try:
+        calls = [mount.listdir, mount.image.kernel.dmesg, mount.sync, mount.close]
+        for call in calls:
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            # One call may be answered before all its threads have stopped.
+            with pytest.raises(Rang):
+                while True:
+                    call()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert mount.image is not None
+
+
+def test_a_signal_whose_handler_returns_interrupts_nothing(image: Path) -> None:
+    rang = []
+    before = signal.signal(signal.SIGALRM, lambda *_: rang.append(1))
+    with tane.open(image) as mount:
+        pid = worker(mount)
+        os.kill(pid, signal.SIGSTOP)
+        timer = threading.Timer(0.5, os.kill, (pid, signal.SIGCONT))
+        timer.start()
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        try:
+            assert "hello" in mount.listdir()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+            timer.join()
+    assert rang == [1]
+
+
 def test_a_program_that_ends_leaves_no_worker(image: Path) -> None:
     program = """
 import os, sys, tane
