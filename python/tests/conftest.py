@@ -50,6 +50,33 @@ def make_image(tmp_path: Path) -> MakeImage:
     return make
 
 
+# Of the partition with the file system, in MiB.
+START = 4
+
+
+@pytest.fixture
+def partitioned(make_image: MakeImage, tmp_path: Path) -> Path:
+    """A qcow2 whose second partition is an empty ext4, and the first nothing."""
+    inner = make_image(name="inner.img", mib=64)
+    raw, image = tmp_path / "table.img", tmp_path / "disk.qcow2"
+    with raw.open("wb") as disk:
+        disk.truncate(72 << 20)
+        disk.seek(START << 20)
+        disk.write(inner.read_bytes())
+    table = f"label: gpt\nstart=1MiB, size=1MiB\nstart={START}MiB, size=64MiB\n"
+    subprocess.run(["sfdisk", "-q", raw], input=table, env=SBIN, text=True, check=True)
+    run("qemu-img", "convert", "-O", "qcow2", raw, image)
+    return image
+
+
+def fsck_partitioned(image: Path) -> None:
+    """What QEMU and e2fsck say of it."""
+    run("qemu-img", "check", image)
+    raw = image.with_suffix(".raw")
+    run("qemu-img", "convert", "-O", "raw", image, raw)
+    run("e2fsck", "-fn", f"{raw}?offset={START << 20}")
+
+
 @pytest.fixture
 def image(make_image: MakeImage) -> Path:
     return make_image({"hello": b"from the image\n", "dir/inner": b"deeper\n"})
