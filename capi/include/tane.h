@@ -435,8 +435,9 @@ struct tane_image_options {
 #define TANE_IMAGE_WRITE 1
 
 /*
- * Open the image at path. options MAY be NULL. On success returns 0 and *image,
- * which the caller ends with tane_image_close().
+ * Open the image at path, or at an address that starts with "http://" or
+ * "https://", for reading (docs/cli.md). options MAY be NULL. On success returns 0
+ * and *image, which the caller ends with tane_image_close().
  *
  * If kernel is NULL, the image gets a kernel of its own in a worker: a process that
  * is jailed (tane_jail()) before it opens the image, and tighter before Linux sees
@@ -449,6 +450,8 @@ struct tane_image_options {
  *   One that does not answer keeps calls waiting: see interrupted and milliseconds.
  * - What the worker answers is checked: what cannot be is -EIO. Names in directories
  *   are such as a directory can hold.
+ * - An image on a server is read by a third process, which has the network and no
+ *   kernel; the worker has no network.
  * - The worker is a child of this process, in a process group of its own. It ends
  *   with the last handle that belongs to it, and with this process. wait(2) for any
  *   child may tell of it.

@@ -58,7 +58,7 @@ pub use fault::{Failure, Fault, Operation};
 pub use format::{detect, Format};
 #[doc(hidden)]
 pub use fuzz::fuzz_container;
-pub use http::Login;
+pub use http::{is_beside, Login};
 pub use open::open_backend;
 pub use options::{Image, ImageOptions, Layer};
 pub use overlay::Overlay;

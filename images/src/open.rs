@@ -102,6 +102,9 @@ impl<'a> Opener<'a> {
             ));
         }
         let options = self.options;
+        if let Some(servers) = &options.servers {
+            return servers(url.as_str());
+        }
         let login = options.logins.iter().find(|login| login.is_for(&url));
         let name = url.to_string();
         let say = |text: &str| options.say(Path::new(&name), text);

@@ -16,6 +16,7 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 type Notice = dyn Fn(&str) + Send + Sync;
+type Servers = dyn Fn(&str) -> io::Result<Arc<dyn Backend>> + Send + Sync;
 
 /// How an image file is opened.
 #[derive(Clone, Default)]
@@ -29,6 +30,7 @@ pub struct ImageOptions {
     pub(crate) logins: Vec<Login>,
     timeout: Option<Duration>,
     notice: Option<Arc<Notice>>,
+    pub(crate) servers: Option<Arc<Servers>>,
 }
 
 /// A file that is part of an image.
@@ -103,6 +105,16 @@ impl ImageOptions {
     /// after the fifth time. Half a minute, if nothing is said.
     pub fn timeout(&mut self, silence: Duration) -> &mut Self {
         self.timeout = Some(silence);
+        self
+    }
+
+    /// Called for the bytes of an address that starts with `http://` or `https://`, in
+    /// the stead of connections of this process.
+    pub fn servers(
+        &mut self,
+        open: impl Fn(&str) -> io::Result<Arc<dyn Backend>> + Send + Sync + 'static,
+    ) -> &mut Self {
+        self.servers = Some(Arc::new(open));
         self
     }
 

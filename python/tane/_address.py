@@ -10,11 +10,16 @@ from ._errors import fail, message
 from ._tane import ffi, lib
 
 
+def is_remote(image: str) -> bool:
+    """Whether it is on a server."""
+    return image.startswith(("http://", "https://"))
+
+
 class Address(NamedTuple):
     """A file in an image."""
 
     image: str
-    """The image, a path on the host."""
+    """The image: a path on the host, or an address on a server."""
     selector: str | None
     """Which of its file systems: see `tane.open`."""
     path: str

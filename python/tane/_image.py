@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ._address import Address
+from ._address import Address, is_remote
 from ._errors import ForkError, SelectorError, fail, forks, message
 from ._kernel import Kernel
 from ._mount import Mount
@@ -139,7 +139,8 @@ class Image:
         self._mounts: weakref.WeakSet[Mount] = weakref.WeakSet()
         self.path = os.fspath(image)
         self.mode: Mode = mode
-        os.stat(self.path)  # Says what is wrong before a kernel is booted for it.
+        if not is_remote(self.path):
+            os.stat(self.path)  # Says what is wrong before a kernel is booted for it.
         self._owns_kernel = kernel is None
         jail = kernel is None if jail is None else jail
         if kernel is not None:

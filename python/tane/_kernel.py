@@ -90,7 +90,7 @@ class Kernel:
         handle = self._handle
         if handle is None:
             return False
-        alive = lib.tane_kernel_is_alive(handle) == 1
+        alive = bool(lib.tane_kernel_is_alive(handle) == 1)
         raise_kept()
         return alive
 

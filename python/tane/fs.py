@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from fsspec.spec import AbstractFileSystem
 
-from ._address import Address
+from ._address import Address, is_remote
 from ._errors import forks
 from ._image import Mode, Secret
 from ._image import open as open_image
@@ -88,7 +88,8 @@ class TaneFileSystem(AbstractFileSystem):
         **storage_options: Any,
     ) -> None:
         super().__init__(**storage_options)
-        self.image = os.path.realpath(image)
+        remote = is_remote(os.fspath(image))
+        self.image = os.fspath(image) if remote else os.path.realpath(image)
         self.selector = selector
         self.writable = writable
         mode: Mode = "rw" if writable else "r"

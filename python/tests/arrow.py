@@ -85,4 +85,6 @@ def test_parquet_is_read_from_an_open_file(table: str) -> None:
     with fsspec.open(table) as file:
         parquet = pq.ParquetFile(file)
         assert parquet.metadata.num_rows == ROWS
-        assert parquet.read_row_group(1, columns=["number"])["number"][0].as_py() == 20_000
+        assert (
+            parquet.read_row_group(1, columns=["number"])["number"][0].as_py() == 20_000
+        )

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -115,7 +116,12 @@ def test_an_interrupt_ends_the_wait_for_a_silent_worker(image: Path) -> None:
     before = signal.signal(signal.SIGALRM, ring)
     os.kill(worker(mount), signal.SIGSTOP)
     try:
-        calls = [mount.listdir, mount.image.kernel.dmesg, mount.sync, mount.close]
+        calls: list[Callable[[], object]] = [
+            mount.listdir,
+            mount.image.kernel.dmesg,
+            mount.sync,
+            mount.close,
+        ]
         for call in calls:
             signal.setitimer(signal.ITIMER_REAL, 0.3)
             # One call may be answered before all its threads have stopped.

@@ -76,6 +76,15 @@ impl DiskOptions {
         self
     }
 
+    /// See [`ImageOptions::servers`].
+    pub fn servers(
+        &mut self,
+        open: impl Fn(&str) -> io::Result<Arc<dyn Backend>> + Send + Sync + 'static,
+    ) -> &mut Self {
+        self.image.servers(open);
+        self
+    }
+
     /// Called with a sentence for the user about what takes long or room.
     pub fn notice(&mut self, say: impl Fn(&str) + Send + Sync + 'static) -> &mut Self {
         self.image.notice(say);

@@ -11,9 +11,10 @@ use crate::mount::Mount;
 use crate::mount_options::MountOptions;
 use crate::volumes::{VolumeOptions, Volumes};
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
-use tane_images::Format;
+use tane_images::{Backend, Format};
 use tane_jail::Jail;
 
 type Ask = Arc<dyn Fn() -> Option<Vec<u8>> + Send + Sync>;
@@ -61,6 +62,15 @@ impl ImageOptions {
         let place = place.into();
         self.files.trust.push(place.clone());
         self.disk.trust(place);
+        self
+    }
+
+    /// See [`DiskOptions::servers`].
+    pub fn servers(
+        &mut self,
+        open: impl Fn(&str) -> io::Result<Arc<dyn Backend>> + Send + Sync + 'static,
+    ) -> &mut Self {
+        self.disk.servers(open);
         self
     }
 

@@ -134,8 +134,8 @@ pub fn errno_of(error: &io::Error) -> Option<i32> {
         .or_else(|| Error::of(error).map(Error::errno))
 }
 
-/// For errors that have a kind but lost their number.
-pub(crate) fn errno_or_guess(error: &io::Error) -> i32 {
+/// Like [`errno_of`], for errors that have a kind but lost their number too.
+pub fn errno_or_guess(error: &io::Error) -> i32 {
     use io::ErrorKind::*;
     errno_of(error).unwrap_or(match error.kind() {
         NotFound => libc::ENOENT,

@@ -1,5 +1,6 @@
 //! What a jail must leave open so that an image can be opened in it.
 
+use crate::address::is_remote;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use tane_images::{detect, Access, Format, Raw};
@@ -26,6 +27,10 @@ impl ImageFiles {
     /// What does not exist is left out: opening it says so.
     pub fn allow(&self, jail: &mut Jail, path: &Path) {
         self.allow_overlay(jail);
+        if is_remote(path) {
+            // It may be a stream.
+            return allow_unpacking(jail);
+        }
         let Ok(real) = path.canonicalize() else {
             return;
         };
@@ -67,6 +72,27 @@ pub fn allow_unpacking(jail: &mut Jail) {
         jail.create_beneath(place);
     }
 }
+
+/// What the host's resolver and its certificates are read from, as far as it is there:
+/// for a jail that reads images on servers.
+pub fn network_files() -> impl Iterator<Item = PathBuf> {
+    let certificates = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter();
+    let own = certificates.filter_map(std::env::var_os).map(PathBuf::from);
+    let all = NETWORK.iter().map(PathBuf::from).chain(own);
+    all.filter(|path| path.exists())
+}
+
+const NETWORK: &[&str] = &[
+    "/etc/resolv.conf",
+    "/etc/hosts",
+    "/etc/host.conf",
+    "/etc/nsswitch.conf",
+    "/etc/gai.conf",
+    "/etc/services",
+    "/etc/ssl",
+    "/usr/share/ca-certificates",
+    "/usr/local/share/ca-certificates",
+];
 
 fn sniff(image: &Path) -> Format {
     let access = Access {

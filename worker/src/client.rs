@@ -6,6 +6,7 @@ use crate::failure::{Failure, Result};
 use crate::fork::{self, Owner};
 use crate::leash::Leash;
 use crate::operations::special;
+use crate::servers::Servers;
 use crate::spawn;
 use crate::wait::Patience;
 use crate::wire::{Wire, Writer};
@@ -34,6 +35,8 @@ pub(crate) struct Start {
     pub program: Option<PathBuf>,
     pub limit: Option<Duration>,
     pub interrupted: Option<Interrupted>,
+    /// Addresses on servers, with names and passwords.
+    pub addresses: Vec<String>,
 }
 
 /// Which slots can be taken.
@@ -57,6 +60,7 @@ pub(crate) struct Worker {
     death: OnceLock<String>,
     line: UnixStream,
     _leash: Leash,
+    _servers: Option<Servers>,
     owner: Owner,
     limit: Option<Duration>,
     interrupted: Option<Interrupted>,
@@ -88,14 +92,14 @@ impl Worker {
         let owner = Owner::of_this();
         let program = spawn::program(how.program.as_deref())?;
         let area = Area::new()?;
-        let (mut child, line) = spawn::start(&program, &area)?;
+        let servers = match how.addresses.is_empty() {
+            true => None,
+            false => Some(Servers::start(&program, &how.addresses)?),
+        };
+        let (servers, link) = servers.unzip();
+        let (mut child, line) = spawn::start(&program, &area, link)?;
         // Before it is asked for anything: nothing of an image is in it yet.
-        let leash = Leash::of(&mut child).inspect_err(|_| {
-            if matches!(child.try_wait(), Ok(None)) {
-                let _ = child.kill();
-                let _ = child.wait();
-            }
-        })?;
+        let leash = Leash::of(&mut child)?;
         fork::remember(&line);
         let worker = Arc::new(Worker {
             area,
@@ -110,6 +114,7 @@ impl Worker {
             death: OnceLock::new(),
             line,
             _leash: leash,
+            _servers: servers,
             owner,
             limit: how.limit,
             interrupted: how.interrupted.clone(),

@@ -33,8 +33,15 @@ fn set(end: &UnixStream, command: i32, value: i32) -> io::Result<()> {
 }
 
 impl Leash {
+    /// For a child that was just started; it is ended if that fails.
     pub fn of(child: &mut Child) -> Result<Leash> {
-        Leash::tie(child).map_err(|e| Failure::of_io(&e, "tie the worker to this process"))
+        Leash::tie(child).map_err(|e| {
+            if matches!(child.try_wait(), Ok(None)) {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            Failure::of_io(&e, "tie the worker to this process")
+        })
     }
 
     fn tie(child: &mut Child) -> io::Result<Leash> {

@@ -35,6 +35,8 @@
 //!   open.rs        how it gets into its jail, and its image
 //!   objects.rs     what it has open
 //!   list.rs        whole directories and trees at once
+//!   take_over.rs   how its process begins
+//! servers/       a third process, for images on web servers
 //! ```
 //!
 //! The caller trusts nothing that the worker writes: it is copied before it is
@@ -56,7 +58,9 @@ mod options;
 mod records;
 mod remote;
 mod serve;
+mod servers;
 mod spawn;
+mod take_over;
 mod wait;
 mod wire;
 

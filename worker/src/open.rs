@@ -2,6 +2,8 @@
 //! second jail, and only then does Linux see the image.
 
 use crate::failure::{Failure, Result};
+use crate::objects::lock;
+use crate::servers::Link;
 use crate::wire::{List, Reader, Wire, Writer};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -91,7 +93,7 @@ impl Setup {
             options.secret(secret.as_slice());
         }
         let notices = notices.clone();
-        options.notice(move |text| crate::objects::lock(&notices).push(text.into()));
+        options.notice(move |text| lock(&notices).push(text.into()));
         Ok(options)
     }
 
@@ -106,10 +108,22 @@ impl Setup {
         Ok(builder.boot()?)
     }
 
-    /// Do all of it. This process has one thread yet.
-    pub fn open(&self) -> Result<(Image, Opened)> {
+    /// Do all of it. This process has one thread yet. `link`: to servers that the image
+    /// is on.
+    pub fn open(&self, link: Option<Link>) -> Result<(Image, Opened)> {
         let notices = Arc::default();
-        let options = self.options(&notices)?;
+        let mut options = self.options(&notices)?;
+        let link = link.map(Arc::new);
+        if let Some(link) = link.clone() {
+            let notices = notices.clone();
+            options.servers(move |address| {
+                let (disk, said) = link.open_and_tell(address)?;
+                if !said.is_empty() {
+                    lock(&notices).push(said);
+                }
+                Ok(disk)
+            });
+        }
         let kernel = self.kernel.as_deref().unwrap_or(Path::new(""));
         let mut jail = Jail::new();
         jail.boots(true);
@@ -130,11 +144,15 @@ impl Setup {
         let held = jailed(jail.enter())?;
 
         let opened = options.open_files(&self.image)?;
+        if let Some(link) = link {
+            let sealed = link.seal();
+            sealed.map_err(|e| Failure::of_io(&e, "open the image"))?;
+        }
         let kernel = self.boot(kernel)?;
 
         jailed(Jail::new().enter())?;
         let image = opened.attach(&kernel)?;
-        let notices = crate::objects::lock(&notices).drain(..).collect();
+        let notices = lock(&notices).drain(..).collect();
         Ok((
             image,
             Opened {

@@ -125,28 +125,32 @@ impl Options {
         self
     }
 
-    /// Start a worker for the image at `path`.
+    /// Start a worker for the image at `path`: a file, or an address that starts with
+    /// `http://` or `https://`. One on a server is read by a process of its own, so that
+    /// the worker has no network.
     ///
     /// Errors: those of [`tane::ImageOptions::open`] and [`tane::Builder::boot`]; what
     /// the jail says; ENOENT, ENOEXEC there is no program, or it is of another version.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Image> {
-        let all =
-            std::iter::once(path.as_ref()).chain(self.setup.with.0.iter().map(|p| p.as_path()));
-        if let Some(remote) = all.into_iter().find(|path| tane::is_remote(path)) {
-            let text = format!(
-                "open {}: a worker's jail has no network: open images on servers with a \
-                 kernel in this process",
-                remote.display()
-            );
-            return Err(Failure::new(libc::EOPNOTSUPP, text));
-        }
         let mut setup = self.setup.clone();
+        let mut start = self.start.clone();
         setup.image = path.as_ref().into();
+        let all = std::iter::once(&mut setup.image).chain(&mut setup.with.0);
+        for image in all.filter(|image| tane::is_remote(image)) {
+            let address = image.to_str();
+            let bad = || Failure::new(libc::EINVAL, "an address on a server is not UTF-8");
+            let address = address.ok_or_else(bad)?.to_owned();
+            // Names and passwords are not the worker's to know.
+            if let Some((bare, _)) = tane::images::Login::take(&address) {
+                *image = bare.into();
+            }
+            start.addresses.push(address);
+        }
         if setup.kernel.is_none() {
             setup.kernel = Some(tane::default_image()?);
         }
         let ask = |to: &mut Writer<'_>| setup.put(to);
-        let (worker, opened): (_, Opened) = Worker::start(&self.start, ask)?;
+        let (worker, opened): (_, Opened) = Worker::start(&start, ask)?;
         if let Some(notice) = &self.notice {
             let List(notices) = &opened.notices;
             notices.iter().for_each(|text| notice(text));

@@ -10,10 +10,12 @@ use crate::objects::{lock, Object, Objects};
 use crate::open::Setup;
 use crate::operations::{dispatch, special};
 use crate::records::MountHow;
+use crate::servers::{self, Link};
+use crate::take_over::{is_socket, take_over, Given};
 use crate::wait::{self, Patience};
 use crate::wire::{Reader, Wire, Writer};
 use std::ffi::OsStr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
@@ -21,57 +23,24 @@ use std::sync::{Arc, Mutex};
 /// What one message of a listing holds, in bytes.
 const LIST: usize = 256 << 10;
 
-/// What the caller gave: the lifeline and the shared memory, out of the way of those
-/// who write to standard output. Everything else that it had open is closed.
-fn take_over() -> std::io::Result<(OwnedFd, OwnedFd)> {
-    let check = |result: i64| match result {
-        0.. => Ok(result as i32),
-        _ => Err(std::io::Error::last_os_error()),
-    };
-    // SAFETY: descriptors of this process, which has done nothing yet.
-    unsafe {
-        let line = check(libc::fcntl(0, libc::F_DUPFD_CLOEXEC, 3).into())?;
-        let memory = check(libc::fcntl(1, libc::F_DUPFD_CLOEXEC, 3).into())?;
-        let rest = line.max(memory) + 1;
-        check(libc::syscall(libc::SYS_close_range, rest, u32::MAX, 0))?;
-        for fd in 3..rest {
-            if fd != line && fd != memory {
-                libc::close(fd);
-            }
-        }
-        let null = check(libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC).into())?;
-        for fd in 0..3 {
-            check(libc::dup2(null, fd).into())?;
-        }
-        libc::close(null);
-        // The caller decides when this ends, and files may be too large.
-        for signal in [
-            libc::SIGINT,
-            libc::SIGHUP,
-            libc::SIGTERM,
-            libc::SIGPIPE,
-            libc::SIGXFSZ,
-        ] {
-            libc::signal(signal, libc::SIG_IGN);
-        }
-        Ok((OwnedFd::from_raw_fd(line), OwnedFd::from_raw_fd(memory)))
-    }
-}
-
 /// Serve the caller that started this process, to its end.
 pub fn serve() -> ! {
-    let is_socket = |fd| {
-        // SAFETY: a structure of ours.
-        unsafe {
-            let mut stat: libc::stat = std::mem::zeroed();
-            libc::fstat(fd, &raw mut stat) == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFSOCK
-        }
-    };
     if !is_socket(0) {
         eprintln!("tane-worker: the library starts it, to serve an image in a jail");
         std::process::exit(2);
     }
-    let Ok((line, memory)) = take_over() else {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == servers::ARGUMENT)
+    {
+        servers::run();
+    }
+    let Ok(Given {
+        first: line,
+        second: memory,
+        third,
+    }) = take_over()
+    else {
         std::process::exit(1);
     };
     let area = match Area::of_caller(memory) {
@@ -83,6 +52,7 @@ pub fn serve() -> ! {
     let server = Arc::new(Server {
         area,
         objects: Objects::default(),
+        link: Mutex::new(third.map(Link::new)),
     });
     // The image's opening, for which there must be one thread.
     if !server.take(0, &Patience::new()) {
@@ -116,6 +86,8 @@ fn await_end(line: &OwnedFd) -> ! {
 struct Server {
     area: Arc<Area>,
     objects: Objects,
+    /// To servers, for the image's opening.
+    link: Mutex<Option<Link>>,
 }
 
 /// How a call fared: bytes of the answer, and the result of one that moves data.
@@ -173,7 +145,8 @@ impl Server {
             // Nothing but those.
             0 => {}
             special::OPEN => {
-                let (image, opened) = Setup::get(from)?.open()?;
+                let link = lock(&self.link).take();
+                let (image, opened) = Setup::get(from)?.open(link)?;
                 objects.set_image(image);
                 opened.put(&mut to)?;
             }

@@ -1,12 +1,12 @@
 //! How a worker is started: an executable of its own, by exec without a fork of this
 //! process's threads and memory. It gets a lifeline as its standard input and the
-//! shared memory as its standard output, and of the environment only TMPDIR.
+//! shared memory as its standard output, a link to servers as its standard error if the
+//! image is on some, and of the environment only TMPDIR.
 
 use crate::area::Area;
 use crate::failure::{Failure, Result};
 use std::env;
-use std::ffi::OsString;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -36,24 +36,31 @@ pub fn program(named: Option<&Path>) -> Result<PathBuf> {
     })
 }
 
-/// Start it; the lifeline, whose end is the worker's.
-pub fn start(program: &Path, area: &Area) -> Result<(Child, UnixStream)> {
+/// It, with these variables of the environment and no others.
+pub fn command(program: &Path, environment: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    let kept = environment.iter();
+    let kept = kept.filter_map(|name| Some((name, env::var_os(name)?)));
+    command.arg0(NAME).env_clear().envs(kept);
+    // Ctrl-C is meant for the caller.
+    command.process_group(0);
+    command
+}
+
+/// Start it; the lifeline, whose end is the worker's. `link`: to servers, if the image is
+/// on some.
+pub fn start(program: &Path, area: &Area, link: Option<OwnedFd>) -> Result<(Child, UnixStream)> {
     let failed = |e: &std::io::Error| {
         let text = format!("start the worker {}", program.display());
         Failure::of_io(e, &text)
     };
     let (line, its) = UnixStream::pair().map_err(|e| failed(&e))?;
     let memory = area.as_fd().try_clone_to_owned().map_err(|e| failed(&e))?;
-    let mut command = Command::new(program);
+    let mut command = command(program, &["TMPDIR"]);
     command
-        .arg0(NAME)
-        .env_clear()
-        .envs(env::var_os("TMPDIR").map(|dir| (OsString::from("TMPDIR"), dir)))
-        .stdin(Stdio::from(std::os::fd::OwnedFd::from(its)))
+        .stdin(Stdio::from(OwnedFd::from(its)))
         .stdout(Stdio::from(memory))
-        .stderr(Stdio::null())
-        // Ctrl-C is meant for the caller.
-        .process_group(0);
+        .stderr(link.map_or_else(Stdio::null, Stdio::from));
     let child = command.spawn().map_err(|e| failed(&e))?;
     Ok((child, line))
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 use tane::jail::{Files, Jail};
-use tane::{allow_unpacking, directory_of, is_remote, ImageFiles, ImagePath};
+use tane::{directory_of, is_remote, network_files, ImageFiles, ImagePath};
 
 /// Private memory, unless `--memory-limit` says otherwise, in bytes.
 const MEMORY: u64 = 4 << 30;
@@ -86,13 +86,6 @@ impl Needs {
     }
 }
 
-fn of_the_network() -> impl Iterator<Item = PathBuf> {
-    let certificates = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter();
-    let own = certificates.filter_map(std::env::var_os).map(PathBuf::from);
-    let all = NETWORK.iter().map(PathBuf::from).chain(own);
-    all.filter(|path| path.exists())
-}
-
 /// What programs are, and what they read wherever they run.
 const SYSTEM: [&str; 9] = [
     "/bin", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/sbin", "/sys", "/usr",
@@ -134,19 +127,6 @@ pub(super) fn is_off(global: &Global) -> bool {
 pub(super) fn expect_kernel() {
     with(|state| state.more += 1);
 }
-
-/// What the host's resolver and its certificates are read from.
-const NETWORK: &[&str] = &[
-    "/etc/resolv.conf",
-    "/etc/hosts",
-    "/etc/host.conf",
-    "/etc/nsswitch.conf",
-    "/etc/gai.conf",
-    "/etc/services",
-    "/etc/ssl",
-    "/usr/share/ca-certificates",
-    "/usr/local/share/ca-certificates",
-];
 
 fn failure(e: tane::jail::Error) -> Failure {
     Failure::image(format!(
@@ -210,7 +190,7 @@ pub(super) fn enter(
         let named = needs.images.iter().map(|(image, _)| image.as_path());
         needs.network = named.chain(with).any(is_remote);
         if needs.network {
-            needs.sources.extend(of_the_network());
+            needs.sources.extend(network_files());
         }
         // What does not exist is the verb's to complain about.
         for path in needs.sources.iter().filter(|p| p.exists()) {
@@ -305,10 +285,5 @@ fn allow_image(jail: &mut Jail, image: &Path, access: Access, global: &Global) {
         overlay: global.overlay.clone().filter(|_| !global.forgets()),
         trust: global.trust.clone(),
     };
-    if is_remote(image) {
-        files.allow_overlay(jail);
-        // It may be a stream.
-        return allow_unpacking(jail);
-    }
     files.allow(jail, image);
 }

@@ -23,8 +23,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
-pub use url::Login;
 pub(crate) use url::Url;
+pub use url::{is_beside, Login};
 
 /// Most requests at a time for one read.
 const PARALLEL: usize = 4;

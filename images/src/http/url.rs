@@ -133,6 +133,19 @@ impl Url {
     }
 }
 
+/// Whether an image at the address `image` may name the file at the address `other`: it
+/// has a plain name, in the same directory of the same server.
+pub fn is_beside(image: &str, other: &str) -> bool {
+    let Some(name) = other.rsplit('/').next() else {
+        return false;
+    };
+    let url = Url::of(Path::new(image));
+    // As it would be written: what has escapes in it is decoded first.
+    let name = String::from_utf8(decoded(name)).ok();
+    let beside = url.zip(name).and_then(|(url, name)| url.beside(&name).ok());
+    beside.is_some_and(|url| url.as_str() == other)
+}
+
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -181,6 +194,15 @@ mod tests {
         assert_eq!(beside.as_str(), "http://h/a/d%20%231.img");
         for name in ["", "..", "../x", "/x", "http://h/x", "a\\b"] {
             assert!(url.beside(name).is_err(), "{name}");
+        }
+        assert!(is_beside(url.as_str(), beside.as_str()));
+        for other in [
+            "http://h/a/",
+            "http://h/a/x?y",
+            "http://h/a/%2e%2e",
+            "http://h/x",
+        ] {
+            assert!(!is_beside(url.as_str(), other), "{other}");
         }
         let bare = Url::of(Path::new("http://h")).expect("a URL");
         assert!(bare.beside("x").is_err());

@@ -1,0 +1,31 @@
+//! Images on web servers. A worker's jail has no network, so a process of its own talks
+//! to the servers, in which no Linux runs and which never sees what is in the image:
+//!
+//! ```text
+//! caller ──▶ servers: HTTP, TLS, names and passwords   (jail: the network, certificates)
+//!    │          │ a socket: open this address; bytes of what is open
+//!    └──────▶ worker: containers, Linux                (jail: nothing)
+//! ```
+//!
+//! The worker may be hostile. What it can have opened are the addresses that the caller
+//! named, without the passwords, and files beside them, until Linux is about to see the
+//! image; then it can read what is open. What servers say is bytes to it.
+//!
+//! ```text
+//! frame.rs    messages on the socket
+//! process.rs  the process that talks to servers
+//! link.rs     the worker's side: an address as a disk
+//! start.rs    how the caller starts it
+//! ```
+
+mod frame;
+mod link;
+mod process;
+mod start;
+
+pub use link::Link;
+pub use process::run;
+pub use start::Servers;
+
+/// What the program of workers is told to be this one, as its first argument.
+pub const ARGUMENT: &str = "servers";
