@@ -31,6 +31,9 @@ pub struct Report {
     pub machine: Machine,
     pub method: String,
     pub runs: u32,
+    /// Ended before everything was measured.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
     /// What was to be measured, in the table's order.
     pub promises: Vec<Promise>,
     pub figures: Vec<Figure>,
@@ -86,6 +89,7 @@ impl Report {
             machine,
             method: METHOD.into(),
             runs,
+            interrupted: false,
             promises,
             figures: Vec::new(),
             missing: Vec::new(),

@@ -17,6 +17,7 @@ mod syscalls;
 mod threads;
 mod xarray;
 
+use crate::interrupt;
 use crate::paths::Paths;
 use crate::promise::{Promise, Set};
 use crate::report::{Report, TANE};
@@ -64,6 +65,6 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) {
         }
     };
     if let Err(error) = done {
-        report.miss(promise, TANE, &error);
+        report.miss(promise, TANE, interrupt::or(&error));
     }
 }
