@@ -16,6 +16,7 @@ mod interrupt;
 mod kernel;
 mod machine;
 mod markdown;
+mod memory;
 mod mount;
 mod options;
 mod paths;
