@@ -1,12 +1,15 @@
-//! Ctrl-C ends the race at the next turn, so that everything is cleaned up:
-//! files in memory, mounts.
+//! Ctrl-C ends the race at the next turn, so that everything is cleaned up, files
+//! in memory and mounts, and what was measured until then is told.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 
-static ASKED: AtomicBool = AtomicBool::new(false);
+/// Why something was not measured.
+pub const WHY: &str = "interrupted";
 
-extern "C" fn ask(_signal: libc::c_int) {
-    ASKED.store(true, Ordering::Relaxed);
+static ASKED: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn ask(signal: libc::c_int) {
+    ASKED.store(signal, Ordering::Relaxed);
 }
 
 pub fn watch() {
@@ -18,5 +21,20 @@ pub fn watch() {
 }
 
 pub fn asked() -> bool {
-    ASKED.load(Ordering::Relaxed)
+    ASKED.load(Ordering::Relaxed) != 0
+}
+
+/// What a shell says of a program that such a signal ended.
+pub fn status() -> u8 {
+    128 + ASKED.load(Ordering::Relaxed) as u8
+}
+
+/// Why something failed. Ctrl-C goes to our children too, and what they say of
+/// it, or do not, is no fault of theirs.
+pub fn or(error: &str) -> &str {
+    if asked() {
+        WHY
+    } else {
+        error
+    }
 }

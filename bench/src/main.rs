@@ -16,6 +16,7 @@ mod interrupt;
 mod kernel;
 mod machine;
 mod markdown;
+mod memory;
 mod mount;
 mod options;
 mod paths;
@@ -88,7 +89,8 @@ fn run(options: &Options) -> Result<ExitCode, String> {
     report.promises = promise::choose(report.promises, &options.only)?;
     report.conclude();
     if options.from.is_none() {
-        let json = paths.json(options.only.is_empty());
+        let all = options.only.is_empty() && !report.interrupted;
+        let json = paths.json(all);
         report.write(&json)?;
         eprintln!("tane-bench: wrote {}", json.display());
     }
@@ -104,7 +106,12 @@ fn run(options: &Options) -> Result<ExitCode, String> {
     } else {
         table::results(&report)
     })?;
-    Ok(if report.is_complete() {
+    Ok(if report.interrupted && options.from.is_none() {
+        if let Some(text) = table::interruption(&report) {
+            eprint!("tane-bench: {text}");
+        }
+        ExitCode::from(interrupt::status())
+    } else if report.is_complete() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -130,13 +137,14 @@ fn measure(options: &Options, paths: &paths::Paths) -> Result<Report, String> {
     let mut report = Report::new(machine, options.runs, chosen.clone());
     progress::begin(chosen.len(), options.quiet);
     for (at, promise) in chosen.iter().enumerate() {
+        if interrupt::asked() {
+            report.miss(promise, report::TANE, interrupt::WHY);
+            continue;
+        }
         progress::row(at, &promise.name);
         sets::measure(promise, paths, &mut report);
-        if interrupt::asked() {
-            progress::end();
-            return Err("interrupted".into());
-        }
     }
+    report.interrupted = interrupt::asked();
     progress::end();
     Ok(report)
 }

@@ -20,7 +20,8 @@ Examples:
 Exit codes:
   0    done; a missed target is a result, not a failure
   1    something of tane could not be measured
-  2    the command line makes no sense")]
+  2    the command line makes no sense
+  130  Ctrl-C: what was measured until then is printed, written and drawn")]
 #[group(skip)]
 pub struct Options {
     /// List what can be measured, with targets

@@ -20,11 +20,12 @@ pub enum Set {
     Extract,
     Mount,
     Make,
+    Python,
     Build,
 }
 
 impl Set {
-    pub const ALL: [Set; 14] = [
+    pub const ALL: [Set; 15] = [
         Self::Syscalls,
         Self::Ramfs,
         Self::Instructions,
@@ -38,6 +39,7 @@ impl Set {
         Self::Extract,
         Self::Mount,
         Self::Make,
+        Self::Python,
         Self::Build,
     ];
 
@@ -56,6 +58,7 @@ impl Set {
             Self::Extract => "extract",
             Self::Mount => "mount",
             Self::Make => "make",
+            Self::Python => "python",
             Self::Build => "build",
         }
     }
@@ -76,6 +79,7 @@ impl Set {
             Self::Extract => "A tree out of an image, whole process",
             Self::Mount => "A tree out of an ext4 image, by cp -a from a mount of it",
             Self::Make => "An ext4 image of a tree, whole process",
+            Self::Python => "Many small files out of an ext4 image, by Python",
             Self::Build => "Building a kernel image",
         }
     }

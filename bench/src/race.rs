@@ -36,7 +36,7 @@ impl<'a> Contestant<'a> {
 /// Let everyone run once uncounted, then `rounds` times in turn. Who fails is
 /// out, with the reason in the report.
 pub fn race(promise: &Promise, rounds: u32, contestants: Vec<Contestant>, report: &mut Report) {
-    let mut lanes: Vec<_> = contestants
+    let mut lanes: Vec<Lane> = contestants
         .into_iter()
         .map(|contestant| (contestant, Vec::new(), None))
         .collect();
@@ -51,15 +51,36 @@ pub fn race(promise: &Promise, rounds: u32, contestants: Vec<Contestant>, report
             match (contestant.once)() {
                 Ok(_) if round == 0 => {}
                 Ok(time) => times.push(time),
+                // A child that Ctrl-C ended.
+                Err(_) if interrupt::asked() => {}
                 Err(error) => *failed = Some(error),
             }
         }
     }
-    for (contestant, times, failed) in lanes {
-        let (subject, note) = (&contestant.subject, &contestant.note);
+    conclude(promise, rounds, lanes, report);
+}
+
+/// A contestant, what it took, and why it is out.
+type Lane<'a> = (Contestant<'a>, Vec<f64>, Option<String>);
+
+fn conclude(promise: &Promise, rounds: u32, lanes: Vec<Lane>, report: &mut Report) {
+    // An interrupted race is what all have run of it, so that runs stay in pairs.
+    let running = lanes.iter().filter(|(_, _, failed)| failed.is_none());
+    let whole = running.map(|(_, times, _)| times.len()).min().unwrap_or(0);
+    for (contestant, mut times, failed) in lanes {
+        let Contestant { subject, note, .. } = &contestant;
+        let mut note = note.clone();
+        if failed.is_none() && whole < rounds as usize {
+            times.truncate(whole);
+            let comma = if note.is_empty() { "" } else { ", " };
+            note += &format!("{comma}{} after {whole} of {rounds} runs", interrupt::WHY);
+        }
         match (failed, Sample::of(times)) {
-            (None, Some(sample)) => report.add_noted(promise, subject, note, sample),
-            (failed, _) => report.miss(promise, subject, &failed.unwrap_or_default()),
+            (None, Some(sample)) => report.add_noted(promise, subject, &note, sample),
+            (failed, _) => {
+                let why = failed.as_deref().unwrap_or(interrupt::WHY);
+                report.miss(promise, subject, why);
+            }
         }
     }
 }
@@ -146,6 +167,35 @@ mod tests {
         assert!(report.figure(&promise, TANE).is_none());
         assert_eq!(report.missing[0].why, "broken");
         assert_eq!(report.figure(&promise, HOST).unwrap().sample.runs.len(), 2);
+    }
+
+    #[test]
+    fn an_interrupted_race_is_the_rounds_that_all_have_run() {
+        let promise = Promise::new("x", Set::Syscalls, "x", "ns", Target::None);
+        let lane = |name, times: &[f64], failed: Option<&str>| {
+            let lane = Contestant::new(name, || Ok(0.0));
+            (lane, times.to_vec(), failed.map(String::from))
+        };
+        let mut report = Report::empty();
+        let lanes = vec![
+            lane(TANE, &[1.0, 2.0, 3.0], None),
+            lane(HOST, &[4.0, 5.0], None),
+            lane("peer", &[6.0], Some("broken")),
+        ];
+        conclude(&promise, 5, lanes, &mut report);
+        let figure = |subject| report.figure(&promise, subject).unwrap();
+        assert_eq!(figure(TANE).sample.runs, [1.0, 2.0]);
+        assert_eq!(figure(HOST).sample.runs, [4.0, 5.0]);
+        assert_eq!(figure(HOST).note, "interrupted after 2 of 5 runs");
+        assert_eq!(report.missing[0].why, "broken");
+        let lanes = vec![lane(TANE, &[1.0], None), lane(HOST, &[], None)];
+        let mut report = Report::empty();
+        conclude(&promise, 5, lanes, &mut report);
+        assert!(report.figures.is_empty());
+        assert_eq!(
+            [0, 1].map(|at| report.missing[at].why.as_str()),
+            ["interrupted"; 2]
+        );
     }
 
     #[test]

@@ -11,6 +11,8 @@ use std::path::Path;
 pub const TANE: &str = "tane";
 /// The kernel that runs this process.
 pub const HOST: &str = "host";
+/// Another reader for Python.
+pub const DISSECT: &str = "dissect.extfs";
 /// What the machine's memory allows.
 pub const MEMCPY: &str = "memcpy";
 
@@ -31,6 +33,9 @@ pub struct Report {
     pub machine: Machine,
     pub method: String,
     pub runs: u32,
+    /// Ended before everything was measured.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
     /// What was to be measured, in the table's order.
     pub promises: Vec<Promise>,
     pub figures: Vec<Figure>,
@@ -86,6 +91,7 @@ impl Report {
             machine,
             method: METHOD.into(),
             runs,
+            interrupted: false,
             promises,
             figures: Vec::new(),
             missing: Vec::new(),

@@ -1,5 +1,6 @@
 //! The results for people.
 
+use crate::interrupt;
 use crate::promise::{Promise, Set};
 use crate::report::{Figure, Report, TANE};
 use crate::sample::Sample;
@@ -114,7 +115,26 @@ fn summary(report: &Report) -> String {
     if !missed.is_empty() {
         let _ = writeln!(text, "missed: {}", missed.join(", "));
     }
+    text += &interruption(report).unwrap_or_default();
     text
+}
+
+/// Which rows an interrupted run lacks, if it is one.
+pub fn interruption(report: &Report) -> Option<String> {
+    if !report.interrupted {
+        return None;
+    }
+    let cut = |p: &&Promise| report.missing_of(p).any(|m| m.why == interrupt::WHY);
+    let lacks: Vec<_> = report.promises.iter().filter(cut).collect();
+    let names: Vec<_> = lacks.iter().map(|p| p.name.as_str()).collect();
+    let (count, all) = (names.len(), report.promises.len());
+    Some(match count {
+        0 => "INTERRUPTED: every row has figures, some of fewer runs\n".to_string(),
+        _ => format!(
+            "INTERRUPTED: {count} of {all} rows were not measured: {}\n",
+            names.join(", ")
+        ),
+    })
 }
 
 #[cfg(test)]

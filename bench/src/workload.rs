@@ -24,6 +24,8 @@ pub enum Kind {
     Many,
     /// One file of 256 MiB.
     Large,
+    /// 2 GiB in a file system of 20 GiB: see [`BIG`].
+    Big,
 }
 
 impl Kind {
@@ -32,12 +34,14 @@ impl Kind {
             Self::Single => "single",
             Self::Many => "many",
             Self::Large => "large",
+            Self::Big => "big",
         }
     }
 
     /// Of the image, as mke2fs takes it.
     pub fn size(self, fs: &str) -> &'static str {
         match (self, fs) {
+            (Self::Big, _) => BIG_SIZE,
             // The least that mkfs.xfs makes is 300 MiB.
             (_, "xfs" | "btrfs") => "640M",
             (Self::Single, _) => "16M",
@@ -82,6 +86,11 @@ impl Drop for Source {
     }
 }
 
+/// What the big workload is, for the text of its rows.
+pub const BIG: &str = "2 GiB in a 20 GiB ext4 (4 files of 400 MiB, 288 of 1 MiB, \
+10,000 of up to 32 KiB)";
+pub const BIG_SIZE: &str = "20G";
+
 pub struct Workload {
     pub image: PathBuf,
     pub tally: Tally,
@@ -118,6 +127,14 @@ fn each(
     match kind {
         Kind::Single => visit(FILE, &single()),
         Kind::Large => visit(FILE, &bytes(0, 256 << 20)),
+        Kind::Big => {
+            (0..4).try_for_each(|i| visit(&format!("large/{i}"), &bytes(i, 400 << 20)))?;
+            (0..288).try_for_each(|i| visit(&format!("middle/{i:03}"), &bytes(i, 1 << 20)))?;
+            (0..10_000).try_for_each(|i| {
+                let path = format!("small/{:02}/{i:05}", i / 100);
+                visit(&path, &bytes(i, (i * 997 % (32 << 10) + 1) as usize))
+            })
+        }
         Kind::Many => (0..10_000).try_for_each(|i| {
             let path = format!("{:02}/{i:05}", i / 100);
             visit(&path, &bytes(i, (i * 37 % 4096 + 1) as usize))

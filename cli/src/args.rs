@@ -67,7 +67,8 @@ pub struct Global {
     )]
     #[arg(help_heading = "Kernel and mount")]
     pub kernel: Option<PathBuf>,
-    /// Memory for that Linux, for example 256M
+    /// Memory for that Linux (default: 256M; of cp and tar 112M, and 1M for every 16G
+    /// of the image, up to that)
     #[arg(long, global = true, value_name = "SIZE", value_parser = parse_size)]
     #[arg(help_heading = "Kernel and mount")]
     pub memory: Option<u64>,
@@ -154,9 +155,20 @@ pub struct Global {
     /// What is open already.
     #[arg(skip)]
     pub kept: Kept,
+    /// What is read and written is needed once.
+    #[arg(skip)]
+    pub copies: bool,
 }
 
 impl Global {
+    /// For verbs that copy.
+    pub fn copying(&self) -> Global {
+        Global {
+            copies: true,
+            ..self.clone()
+        }
+    }
+
     /// Whether what is written is to be forgotten.
     pub fn forgets(&self) -> bool {
         self.overlay

@@ -17,6 +17,11 @@ pub struct DiskImage {
 }
 
 impl DiskImage {
+    /// Bytes of the disk that it is of.
+    pub fn size(&self) -> u64 {
+        self.image.backend.size()
+    }
+
     /// Whether the whole of it is a file system that every kernel image can read and
     /// write, the [`tiny_image`](crate::tiny_image) too: an ext2, ext3 or ext4
     /// without rare features, or a FAT; and it is no member of a RAID set, whose

@@ -149,7 +149,7 @@ fn add_row(bars: &mut Vec<Bars>, promise: &Promise, report: &Report) {
     });
     let median = |subject: &str| report.figure(promise, subject).map(|f| f.sample.median);
     bars[at].rows.push(Row {
-        label: promise.what.replace('`', ""),
+        label: label(&promise.what),
         bars: figures.collect(),
         target: match &promise.target {
             Target::Faster(times) => median(HOST).map(|host| host / times),
@@ -162,6 +162,16 @@ fn add_row(bars: &mut Vec<Bars>, promise: &Promise, report: &Report) {
         },
         ratio: report.ratio(promise, HOST, TANE).map(|r| r.median),
     });
+}
+
+/// What a row is, without the details that the table has.
+fn label(what: &str) -> String {
+    let what = what.replace('`', "");
+    let short = what.split_once(" (").and_then(|(before, rest)| {
+        let (_, after) = rest.split_once(')')?;
+        Some(format!("{before}{after}"))
+    });
+    short.unwrap_or(what)
 }
 
 /// Everybody in some diagrams, in the order of their appearance.

@@ -3,6 +3,7 @@
 //! packages it, until its first process says something.
 
 use crate::child;
+use crate::memory::{children, resident, resident_tree};
 use crate::paths::Paths;
 use crate::promise::{Promise, Set};
 use crate::race::{race, Contestant};
@@ -166,36 +167,4 @@ impl Drop for Peer {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-fn children(pid: u32) -> Vec<u32> {
-    let path = format!("/proc/{pid}/task/{pid}/children");
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    text.split_whitespace().flat_map(str::parse).collect()
-}
-
-/// Of a process and its children, shared pages counted once.
-fn resident_tree(pid: u32) -> Result<u64, String> {
-    let of = |pid| kib_of(&format!("/proc/{pid}/smaps_rollup"), "Pss:");
-    let mut sum = of(pid)?;
-    let mut left = children(pid);
-    while let Some(pid) = left.pop() {
-        // Some are gone by the time they are looked at.
-        sum += of(pid).unwrap_or(0);
-        left.extend(children(pid));
-    }
-    Ok(sum * 1024)
-}
-
-/// Bytes of a process that are in memory.
-pub fn resident(process: &str) -> Result<u64, String> {
-    Ok(kib_of(&format!("/proc/{process}/status"), "VmRSS:")? * 1024)
-}
-
-/// A field of one of the files in /proc that count in kB.
-pub fn kib_of(path: &str, field: &str) -> Result<u64, String> {
-    let text = std::fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))?;
-    let line = text.lines().find_map(|line| line.strip_prefix(field));
-    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok())
-        .ok_or_else(|| format!("{path} has no {field}"))
 }

@@ -82,7 +82,7 @@ fn buffer_size(caches: &[Cache], level: u32, quarters: usize) -> Result<usize, S
     let bytes = topology::bytes(caches, level);
     let bytes = bytes.ok_or_else(|| format!("sysfs tells of no L{level} cache"))?;
     let wanted = (bytes * quarters / 4).next_multiple_of(LINE * STRIDE / 64);
-    let free = super::boot::kib_of("/proc/meminfo", "MemAvailable:")? as usize * 1024;
+    let free = crate::memory::kib_of("/proc/meminfo", "MemAvailable:")? as usize * 1024;
     match 2 * wanted < free / 2 {
         true => Ok(wanted),
         false => Err(format!(

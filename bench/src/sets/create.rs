@@ -1,9 +1,9 @@
 //! A thousand threads or processes at once: the time until each has run, and
 //! the memory that each takes. In children, which begin with nothing.
 
-use super::boot::{kib_of, resident};
 use crate::child::numbers;
 use crate::kernel::Ours;
+use crate::memory::{kib_of, resident};
 use crate::paths::Paths;
 use crate::promise::{Promise, Set};
 use crate::race::{race, Contestant};

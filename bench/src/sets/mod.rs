@@ -12,11 +12,14 @@ pub mod instructions;
 mod make;
 mod mount;
 mod pair;
+mod peak;
+mod python;
 mod ramfs;
 mod syscalls;
 mod threads;
 mod xarray;
 
+use crate::interrupt;
 use crate::paths::Paths;
 use crate::promise::{Promise, Set};
 use crate::report::{Report, TANE};
@@ -34,9 +37,10 @@ pub fn promises() -> Vec<Promise> {
         Set::Xarray => xarray::promises(),
         Set::Boot => boot::promises(),
         Set::Cat => cat::promises(),
-        Set::Extract => extract::promises(),
+        Set::Extract => [extract::promises(), peak::promises()].concat(),
         Set::Mount => mount::promises(),
         Set::Make => make::promises(),
+        Set::Python => python::promises(),
         Set::Build => build::promises(),
     });
     sets.into_iter().flatten().collect()
@@ -55,15 +59,17 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) {
         Set::Xarray => xarray::measure(promise, paths, report),
         Set::Boot => boot::measure(promise, paths, report),
         Set::Cat => cat::measure(promise, paths, report),
+        Set::Extract if peak::is_of(promise) => peak::measure(promise, paths, report),
         Set::Extract => extract::measure(promise, paths, report),
         Set::Mount => mount::measure(promise, paths, report),
         Set::Make => make::measure(promise, paths, report),
+        Set::Python => python::measure(promise, paths, report),
         Set::Build => {
             build::measure(promise, report);
             Ok(())
         }
     };
     if let Err(error) = done {
-        report.miss(promise, TANE, &error);
+        report.miss(promise, TANE, interrupt::or(&error));
     }
 }

@@ -1,6 +1,6 @@
 //! A kernel of our own, and the image that is its disk.
 
-use super::{jail, nested, secrets, Access, Opened};
+use super::{jail, memory, nested, secrets, Access, Opened};
 use crate::args::{Global, Verity};
 use crate::failure::{Failure, Result};
 use std::os::unix::fs::MetadataExt;
@@ -45,7 +45,7 @@ impl Machine {
 
     /// A kernel that knows everything, and nobody else has.
     pub(super) fn alone(global: &Global) -> Result<Machine> {
-        Machine::booted(&kernel_image(global)?, global)
+        Machine::booted(&kernel_image(global)?, global.memory, global)
     }
 
     /// A kernel that does the same each time: see [`tane::Builder::deterministic`].
@@ -81,8 +81,13 @@ impl Machine {
         Ok(&self.disks[self.disks.len() - 1])
     }
 
-    fn booted(image: &Path, global: &Global) -> Result<Machine> {
-        Machine::boot(builder(image, global), global)
+    fn booted(image: &Path, memory: Option<u64>, global: &Global) -> Result<Machine> {
+        let builder = builder(image, global);
+        let builder = match memory {
+            Some(bytes) => builder.memory(bytes),
+            None => builder,
+        };
+        Machine::boot(builder, global)
     }
 
     fn boot(builder: tane::Builder, global: &Global) -> Result<Machine> {
@@ -125,7 +130,8 @@ impl Machine {
         if let Some(tiny) = tiny.filter(|_| opened.iter().all(tane::DiskImage::is_plain)) {
             kernel = tiny;
         }
-        let mut machine = Machine::booted(&kernel, global)?;
+        let memory = memory::of(opened.iter().map(tane::DiskImage::size), global);
+        let mut machine = Machine::booted(&kernel, memory, global)?;
         machine.secrets = Mutex::new(secrets);
         jail::close(global)?;
         for (image, opened) in images().zip(opened) {
@@ -156,7 +162,8 @@ impl Machine {
         jail::expect_kernel();
         let secrets = global.kept.secrets(global)?;
         let (opened, backend) = nested::open(outer, access, global)?;
-        let mut machine = Machine::alone(global)?;
+        let memory = memory::of(std::iter::once(backend.size()), global);
+        let mut machine = Machine::booted(&kernel_image(global)?, memory, global)?;
         jail::close(global)?;
         machine.secrets = Mutex::new(secrets);
         machine.outer = Some(Box::new(opened));

@@ -7,6 +7,7 @@ mod image;
 mod jail;
 mod kept;
 mod machine;
+mod memory;
 mod nested;
 mod place;
 mod scratch;

@@ -157,6 +157,7 @@ impl Line {
             quiet,
             verbose,
             kept: _,
+            copies: _,
         } = self.global.clone();
         let whole = kernel.is_some() || memory.is_some() || cpus.is_some() || append.is_some();
         if whole || no_jail || time_limit.is_some() || memory_limit.is_some() {

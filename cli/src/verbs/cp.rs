@@ -79,6 +79,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         ));
     }
     interrupt::be_orderly();
+    let global = &global.copying();
     let mut code = 0;
     // Sources of one image share a pass, and so their hard links.
     let groups: Vec<_> = sources.chunk_by(same_place).collect();

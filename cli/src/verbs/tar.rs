@@ -82,6 +82,7 @@ pub struct Common {
 
 pub fn run(args: Args, global: &Global) -> Result<u8> {
     interrupt::be_orderly();
+    let global = &global.copying();
     let (report, strict) = match &args.what {
         What::Create {
             archive,
