@@ -43,6 +43,10 @@ class RawFile(io.RawIOBase):
         access = flags & os.O_ACCMODE
         self._reads = access != os.O_WRONLY
         self._writes = access != os.O_RDONLY
+        # Nothing has moved the position: it need not be asked for.
+        self._untouched = True
+        # As it was when the file was opened, if anybody looked.
+        self._length: int | None = None
         # Position and length are one thing to other threads.
         self._append = bool(flags & os.O_APPEND)
         to = ffi.new("struct tane_file **")
@@ -102,6 +106,7 @@ class RawFile(io.RawIOBase):
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         handle = self._need(self._reads, "reading")
+        self._untouched = False
         to = ffi.from_buffer(buffer, require_writable=True)
         return self._done(lib.tane_read(handle, to, min(len(to), MOST)))
 
@@ -122,9 +127,11 @@ class RawFile(io.RawIOBase):
         return bytes(to)
 
     def readall(self) -> bytes:
-        at = self.tell()
         # The length is a hint: /proc has files of 0 bytes with content.
-        rest = max(self.stat().st_size - at, 0)
+        if self._untouched and self._length is not None:
+            rest = self._length
+        else:
+            rest = max(self.stat().st_size - self.tell(), 0)
         data = bytearray(rest + 1)
         done = 0
         while True:
@@ -138,6 +145,7 @@ class RawFile(io.RawIOBase):
 
     def write(self, data: ReadableBuffer, /) -> int:
         handle = self._need(self._writes, "writing")
+        self._untouched = False
         view = ffi.from_buffer(data)
         return self._done(lib.tane_write(handle, view, min(len(view), MOST)))
 
@@ -150,9 +158,14 @@ class RawFile(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         """Also os.SEEK_DATA and os.SEEK_HOLE."""
-        return self._done(lib.tane_lseek(self._get(), offset, whence))
+        handle = self._get()
+        self._untouched = False
+        return self._done(lib.tane_lseek(handle, offset, whence))
 
     def tell(self) -> int:
+        if self._untouched:
+            self._get()
+            return 0
         return self.seek(0, os.SEEK_CUR)
 
     def truncate(self, size: int | None = None, /) -> int:
@@ -230,8 +243,11 @@ def open_file(
         raise ValueError("can't have unbuffered text I/O")
     raw = RawFile(mount, path, flags, permissions)
     try:
-        if flags & os.O_ACCMODE == os.O_RDONLY and stat.S_ISDIR(raw.stat().st_mode):
-            fail(21, path)  # EISDIR, as the built-in one says
+        if flags & os.O_ACCMODE == os.O_RDONLY:
+            found = raw.stat()
+            if stat.S_ISDIR(found.st_mode):
+                fail(21, path)  # EISDIR, as the built-in one says
+            raw._length = found.st_size
         if flags & os.O_APPEND:
             raw.seek(0, os.SEEK_END)
         if buffering == 0:

@@ -11,10 +11,11 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// The longest and shortest time to look, in ns.
-const LONGEST: u32 = 30_000;
+const LONGEST: u32 = 200_000;
 const SHORTEST: u32 = 1_000;
-/// A sleep as short as this, in ns, would have been better spent looking.
-const NEAR: u128 = 60_000;
+/// A sleep as short as this, in ns, would have been better spent looking: on virtual
+/// machines the two wake-ups of a round trip alone take 100 µs.
+const NEAR: u128 = 250_000;
 /// Looks between two readings of the clock.
 const LOOKS: u32 = 32;
 
@@ -36,7 +37,7 @@ pub struct Patience {
 }
 
 /// What is a long wait, in ns.
-const LONG: u128 = 300_000;
+const LONG: u128 = 1_000_000;
 /// How many waits go without looking after one.
 const WITHOUT: u32 = 200;
 
