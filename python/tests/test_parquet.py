@@ -29,7 +29,8 @@ TABLE = f"""
 def connect(url: str, **options: Any) -> Any:
     fs, _ = fsspec.url_to_fs(url, **options)
     # Its threads share a file's position: one moves it before another has read there.
-    database = duckdb.connect(config={"threads": 1})
+    # DuckDB 2.0.0 does so on the host's files as well.
+    database = duckdb.connect(config={"threads": 1, "async_threads": 0})
     database.register_filesystem(fs)
     return database
 
