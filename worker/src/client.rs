@@ -21,6 +21,9 @@ use std::time::{Duration, Instant};
 
 /// How long the end of a worker can go unnoticed, and that nobody wants its answer.
 pub(crate) const REST: Duration = Duration::from_millis(20);
+/// Between two looks for answers that nobody waits for, and how long they are looked for.
+const AGAIN: Duration = Duration::from_millis(1);
+const SETTLE: Duration = Duration::from_secs(2);
 /// What a worker that did not come from this build says when it ends.
 pub(crate) const OTHER_VERSION: i32 = 3;
 /// No list of handles to end is longer.
@@ -213,6 +216,21 @@ impl Worker {
             if let Ok(handle) = answer.and_then(|answer| answer.made()) {
                 self.push_ended(handle);
             }
+        }
+    }
+
+    /// Wait for the answers that nobody waits for any more: until then those calls use
+    /// files and mounts, which are busy. Some may never end, like a read of a pipe.
+    pub(crate) fn settle(&self) -> Result<()> {
+        let until = Instant::now() + SETTLE;
+        loop {
+            self.reclaim();
+            let settled = lock(&self.slots).left.iter().all(Option::is_none);
+            if settled || Instant::now() >= until {
+                return Ok(());
+            }
+            self.still_waits()?;
+            std::thread::sleep(AGAIN);
         }
     }
 

@@ -89,6 +89,7 @@ impl Mount {
 
     /// Write everything back and unmount: as [`tane::Mount::unmount`].
     pub fn unmount(mut self) -> Result<()> {
+        self.worker.settle()?;
         self.ended = true;
         self.call(special::UNMOUNT)?.answer()
     }

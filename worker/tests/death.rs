@@ -187,6 +187,34 @@ fn calls_of_a_worker_that_is_silent_can_be_given_up_and_made_again() {
 }
 
 #[test]
+fn unmounting_waits_for_calls_that_were_given_up() {
+    let s = Scratch::new();
+    let Some(disk) = image(&s) else { return };
+    let (flag, _image, mount) = open_for_the_impatient(&disk);
+    mount
+        .mknod("pipe".as_ref(), libc::S_IFIFO | 0o600, 0)
+        .expect("a pipe");
+    let open = || {
+        mount
+            .open_file("pipe".as_ref(), libc::O_RDWR, 0)
+            .expect("the pipe")
+    };
+    let (reader, writer) = (open(), open());
+    flag.store(true, SeqCst);
+    let failure = reader.read(&mut [0]).expect_err("nothing is in it");
+    assert_eq!(failure.errno, libc::EINTR);
+    flag.store(false, SeqCst);
+    drop(reader);
+    let later = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(writer.write(b"x"), Ok(1));
+    });
+    // Until then the read uses the file.
+    mount.unmount().expect("nothing is in use");
+    later.join().expect("it wrote");
+}
+
+#[test]
 fn nobody_waits_for_a_silent_worker_at_its_end() {
     let s = Scratch::new();
     let Some(disk) = image(&s) else { return };
