@@ -48,6 +48,7 @@ static noinline void learn_to_carry(void)
 					bits[8 * k + low];
 		}
 	}
+	/* The table before the word that says it is there. */
 	smp_store_release(&carried_known, true);
 }
 
@@ -79,6 +80,7 @@ u32 __pure __crc32c_le(u32 crc, const unsigned char *p, size_t len)
 	if (!boot_cpu_has(X86_FEATURE_XMM4_2))
 		return __crc32c_le_base(crc, p, len);
 
+	/* If it is known, the table was written before. */
 	if (len >= 3 * STREAM && !smp_load_acquire(&carried_known))
 		learn_to_carry();
 	for (; len >= 3 * STREAM; len -= 3 * STREAM, p += 3 * STREAM)
