@@ -10,15 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tane.h>
-
-#define CHECK(condition)						\
-	do {								\
-		if (condition)						\
-			break;						\
-		fprintf(stderr, "%s:%d: %s: not so (%s)\n", __FILE__,	\
-			__LINE__, #condition, tane_error_message());	\
-		exit(1);						\
-	} while (0)
+#include "check.h"
 
 static struct tane_kernel *kernel;
 static const char *file;

@@ -7,15 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tane.h>
-
-#define CHECK(condition)						\
-	do {								\
-		if (condition)						\
-			break;						\
-		fprintf(stderr, "%s:%d: %s: not so (%s)\n", __FILE__,	\
-			__LINE__, #condition, tane_error_message());	\
-		exit(1);						\
-	} while (0)
+#include "check.h"
 
 #define PAGE 4096
 

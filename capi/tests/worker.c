@@ -16,15 +16,7 @@
 #include <tane.h>
 #include <time.h>
 #include <unistd.h>
-
-#define CHECK(condition)						\
-	do {								\
-		if (condition)						\
-			break;						\
-		fprintf(stderr, "%s:%d: %s: not so (%s)\n", __FILE__,	\
-			__LINE__, #condition, tane_error_message());	\
-		exit(1);						\
-	} while (0)
+#include "check.h"
 
 static const char *file;
 
