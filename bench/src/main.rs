@@ -6,6 +6,7 @@
 //!   sets/        one file for each group of measurements
 //!   kernel.rs    who answers system calls: ours or the host's
 //!   race.rs      contestants take turns, so that noise hits all alike
+//!   readers.rs   what takes files out of an image: ours and the peers
 //!   child.rs     what has to happen in a process of its own
 //!   report.rs    what was measured; sample.rs, medians and ratios
 //!   table.rs     the same for people; markdown.rs for docs/promises.md
@@ -24,11 +25,13 @@ mod plot;
 mod progress;
 mod promise;
 mod race;
+mod readers;
 mod report;
 mod sample;
 mod sets;
 mod table;
 mod target;
+mod temporary;
 mod tool;
 mod topology;
 mod tree;

@@ -6,6 +6,7 @@
 //! ru_maxrss is that of the largest process alone, and of a new one begins with what
 //! its parent had. A cgroup would count the host's page cache of all files too.
 
+use crate::tool::complaint;
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -36,10 +37,7 @@ pub fn peak(command: &mut Command) -> Result<u64, String> {
         std::thread::sleep(PAUSE);
     };
     if !status.success() {
-        let text = said.join().unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        let last = text.lines().rfind(|l| !l.trim().is_empty());
-        return Err(format!("{name}: {}", last.unwrap_or("failed")));
+        return Err(complaint(&name, &said.join().unwrap_or_default()));
     }
     match most {
         0 => Err(format!("{name}: ended before it could be looked at")),

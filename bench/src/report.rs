@@ -11,8 +11,6 @@ use std::path::Path;
 pub const TANE: &str = "tane";
 /// The kernel that runs this process.
 pub const HOST: &str = "host";
-/// Another reader for Python.
-pub const DISSECT: &str = "dissect.extfs";
 /// What the machine's memory allows.
 pub const MEMCPY: &str = "memcpy";
 

@@ -43,9 +43,14 @@ pub fn output(command: &mut Command) -> Result<Output, String> {
     if output.status.success() {
         return Ok(output);
     }
-    let text = String::from_utf8_lossy(&output.stderr);
+    Err(complaint(&name, &output.stderr))
+}
+
+/// Of a program that failed: the last line of its stderr.
+pub fn complaint(name: &str, stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
     let last = text.lines().rfind(|l| !l.trim().is_empty());
-    Err(format!("{name}: {}", last.unwrap_or("failed")))
+    format!("{name}: {}", last.unwrap_or("failed"))
 }
 
 /// The first line a program prints, on either stream; nothing if it fails.

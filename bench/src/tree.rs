@@ -24,6 +24,15 @@ impl Tally {
         self.contents = self.contents.wrapping_add(hasher.finish());
     }
 
+    /// An error unless a directory holds this.
+    pub fn check(&self, dir: &Path) -> Result<(), String> {
+        let found = Self::of(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+        match found == *self {
+            true => Ok(()),
+            false => Err("what came out is not what went in".into()),
+        }
+    }
+
     /// Of all regular files under a directory.
     pub fn of(dir: &Path) -> io::Result<Self> {
         let mut tally = Self::default();

@@ -2,6 +2,7 @@
 //! by `tane make-image`.
 
 use crate::paths::Paths;
+use crate::temporary::Temporary;
 use crate::tool;
 use crate::tree::{bytes, Tally};
 use std::fs;
@@ -60,30 +61,17 @@ impl Kind {
     }
 }
 
-/// A directory that a workload's tree is in; not any more once dropped.
-pub struct Source {
-    pub dir: PathBuf,
-}
-
-impl Source {
-    pub fn new(paths: &Paths, kind: Kind) -> Result<Self, String> {
-        let dir = paths.scratch.join("source");
-        let source = Self { dir };
-        let failed = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
-        each(kind, |path, data| {
-            let path = source.dir.join(TREE).join(path);
-            let dir = path.parent().unwrap_or(&source.dir);
-            fs::create_dir_all(dir).map_err(|e| failed(dir, e))?;
-            fs::write(&path, data).map_err(|e| failed(&path, e))
-        })?;
-        Ok(source)
-    }
-}
-
-impl Drop for Source {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.dir);
-    }
+/// A new directory that a workload's tree is in.
+pub fn source(paths: &Paths, kind: Kind) -> Result<Temporary, String> {
+    let source = Temporary::dir(paths.scratch.join("source"))?;
+    let failed = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
+    each(kind, |path, data| {
+        let path = source.0.join(TREE).join(path);
+        let dir = path.parent().unwrap_or(&source.0);
+        fs::create_dir_all(dir).map_err(|e| failed(dir, e))?;
+        fs::write(&path, data).map_err(|e| failed(&path, e))
+    })?;
+    Ok(source)
 }
 
 /// What the big workload is, for the text of its rows.
@@ -143,13 +131,13 @@ fn each(
 }
 
 fn make(paths: &Paths, kind: Kind, fs: &str, image: &Path) -> Result<(), String> {
-    let source = Source::new(paths, kind)?;
+    let source = source(paths, kind)?;
     // Under its name only when it is whole.
     let part = image.with_extension("part");
     let _ = fs::remove_file(&part);
     let mut command = match fs {
-        "ext4" => mke2fs(&source.dir, &part, kind.size(fs))?,
-        fs => make_image(paths, fs, &source.dir, &part, kind.size(fs)),
+        "ext4" => mke2fs(&source.0, &part, kind.size(fs))?,
+        fs => make_image(paths, fs, &source.0, &part, kind.size(fs)),
     };
     tool::output(&mut command)?;
     fs::rename(&part, image).map_err(|e| format!("{}: {e}", image.display()))

@@ -3,6 +3,7 @@
 use crate::paths::Paths;
 use crate::promise::{Promise, Set};
 use crate::race::{race, Contestant};
+use crate::readers;
 use crate::report::{Report, TANE};
 use crate::target::Target::AtMost;
 use crate::tool;
@@ -21,20 +22,13 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
     let inside = &format!("{TREE}/{FILE}");
     // As users run it: jailed, with the kernel image of its own choice; or with this.
     let tane = |config: Option<&str>| {
-        let mut address = image.as_os_str().to_os_string();
-        address.push(format!(":/{inside}"));
-        let mut command = tool::command(&paths.tane, ["cat"]);
-        if let Some(config) = config {
-            command.arg("--kernel").arg(paths.image(config)?);
-        }
-        command.arg(address);
+        let mut command = readers::tane(paths, &["cat"], config)?;
+        command.arg(readers::inside(image, inside));
         timed(command, expected)
     };
     let debugfs = || {
-        let program = tool::need("debugfs", "e2fsprogs")?;
-        let mut command = tool::command(&program, ["-R", &format!("cat /{inside}")]);
-        command.arg(image);
-        timed(command, expected)
+        let request = format!("cat /{inside}");
+        timed(readers::debugfs_does(&request, image)?, expected)
     };
     let seven_zip = || {
         let mut command = tool::command(&tool::seven_zip()?, ["x", "-so"]);

@@ -3,14 +3,15 @@
 use crate::paths::Paths;
 use crate::promise::{Promise, Set};
 use crate::race::{race, Contestant};
+use crate::readers;
 use crate::report::{Report, TANE};
 use crate::target::Target;
+use crate::temporary::Temporary;
 use crate::tool;
 use crate::tree::Tally;
 use crate::workload::{Kind, Workload, TREE};
-use std::ffi::OsString;
-use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 const OURS_ON_EXT4: &str = "tane, ext4";
@@ -49,24 +50,14 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
     if let Some(fs) = words.next() {
         // As users run it: jailed, with the kernel image of its own choice.
         let other = job(fs)?;
-        contestants.push(Contestant::new(TANE, move || {
-            other.timed(|to| other.tane(None, to))
-        }));
-        contestants.push(Contestant::new(OURS_ON_EXT4, || {
-            ext4.timed(|to| ext4.tane(None, to))
-        }));
+        contestants.push(Contestant::new(TANE, move || other.tane(None)));
+        contestants.push(Contestant::new(OURS_ON_EXT4, || ext4.tane(None)));
     } else {
-        let default = || ext4.timed(|to| ext4.tane(Some("default"), to));
-        contestants.push(Contestant::new(TANE, || {
-            ext4.timed(|to| ext4.tane(None, to))
-        }));
+        let default = || ext4.tane(Some("default"));
+        contestants.push(Contestant::new(TANE, || ext4.tane(None)));
         contestants.push(Contestant::new("tane, default image", default));
-        contestants.push(Contestant::new("debugfs", || {
-            ext4.timed(|to| ext4.debugfs(to))
-        }));
-        contestants.push(Contestant::new("7-Zip", || {
-            ext4.timed(|to| ext4.seven_zip(to))
-        }));
+        contestants.push(Contestant::new("debugfs", || ext4.timed(readers::debugfs)));
+        contestants.push(Contestant::new("7-Zip", || ext4.timed(readers::seven_zip)));
     }
     race(promise, report.runs, contestants, report);
     Ok(())
@@ -78,37 +69,17 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn timed(&self, extract: impl Fn(&Path) -> Result<(), String>) -> Result<f64, String> {
-        timed(self.paths, &self.workload.tally, extract)
+    fn timed(
+        &self,
+        command: impl Fn(&Path, &Path) -> Result<Command, String>,
+    ) -> Result<f64, String> {
+        timed(self.paths, &self.workload.tally, |to| {
+            tool::output(&mut command(&self.workload.image, to)?).map(drop)
+        })
     }
 
-    fn tane(&self, config: Option<&str>, to: &Path) -> Result<(), String> {
-        let mut from = self.image();
-        from.push(format!(":/{TREE}"));
-        let mut command = tool::command(&self.paths.tane, ["cp", "-r"]);
-        if let Some(config) = config {
-            command.arg("--kernel").arg(self.paths.image(config)?);
-        }
-        tool::output(command.arg(from).arg(to)).map(drop)
-    }
-
-    fn debugfs(&self, to: &Path) -> Result<(), String> {
-        let program = tool::need("debugfs", "e2fsprogs")?;
-        let request = format!("rdump /{TREE} {}", to.display());
-        let mut command = tool::command(&program, ["-R", &request]);
-        tool::output(command.arg(self.image())).map(drop)
-    }
-
-    fn seven_zip(&self, to: &Path) -> Result<(), String> {
-        let mut into = OsString::from("-o");
-        into.push(to);
-        let mut command = tool::command(&tool::seven_zip()?, ["x", "-y", "-bd"]);
-        command.arg(into).arg(self.image()).arg(TREE);
-        tool::output(&mut command).map(drop)
-    }
-
-    fn image(&self) -> OsString {
-        self.workload.image.as_os_str().to_os_string()
+    fn tane(&self, config: Option<&str>) -> Result<f64, String> {
+        self.timed(|image, to| readers::tane_out(self.paths, image, to, config))
     }
 }
 
@@ -118,17 +89,10 @@ pub fn timed(
     expected: &Tally,
     extract: impl Fn(&Path) -> Result<(), String>,
 ) -> Result<f64, String> {
-    let to = paths.scratch.join("out");
-    let failed = |e: std::io::Error| format!("{}: {e}", to.display());
-    fs::create_dir(&to).map_err(failed)?;
+    let to = Temporary::dir(paths.scratch.join("out"))?;
     let start = Instant::now();
-    let done = extract(&to);
+    extract(&to.0)?;
     let time = tool::ms(start);
-    let tally = Tally::of(&to.join(TREE));
-    fs::remove_dir_all(&to).map_err(failed)?;
-    done?;
-    if tally.map_err(failed)? != *expected {
-        return Err("what came out is not what went in".into());
-    }
+    expected.check(&to.0.join(TREE))?;
     Ok(time)
 }

@@ -3,12 +3,14 @@
 use crate::paths::Paths;
 use crate::promise::{Promise, Set};
 use crate::race::{race, Contestant};
+use crate::readers;
 use crate::report::{Report, TANE};
 use crate::target::Target;
+use crate::temporary::Temporary;
 use crate::tool;
-use crate::workload::{make_image, mke2fs, Kind, Source, TREE};
-use std::fs;
-use std::path::{Path, PathBuf};
+use crate::tree::Tally;
+use crate::workload::{make_image, mke2fs, source, Kind, TREE};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
@@ -31,19 +33,19 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
         "make-many" => Kind::Many,
         _ => Kind::Large,
     };
-    let source = Source::new(paths, kind)?;
+    let source = source(paths, kind)?;
     let job = &Job {
         paths,
-        kind,
         image: paths.scratch.join("made.ext4"),
+        tally: kind.tally()?,
     };
     let size = kind.size(FS);
     let contestants = vec![
         Contestant::new(TANE, || {
-            job.timed(make_image(paths, FS, &source.dir, &job.image, size))
+            job.timed(make_image(paths, FS, &source.0, &job.image, size))
         })
         .noted("reproducible"),
-        Contestant::new(MKE2FS, || job.timed(mke2fs(&source.dir, &job.image, size)?)),
+        Contestant::new(MKE2FS, || job.timed(mke2fs(&source.0, &job.image, size)?)),
     ];
     race(promise, report.runs, contestants, report);
     Ok(())
@@ -51,38 +53,21 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
 
 struct Job<'a> {
     paths: &'a Paths,
-    kind: Kind,
     image: PathBuf,
+    tally: Tally,
 }
 
 impl Job<'_> {
     /// What is in the image is compared, and the image deleted, in time of nobody's.
     fn timed(&self, mut command: Command) -> Result<f64, String> {
+        let _image = Temporary(self.image.clone());
         let start = Instant::now();
-        let done = tool::output(&mut command);
+        tool::output(&mut command)?;
         let time = tool::ms(start);
-        let same = done.and_then(|_| self.is_whole());
-        let _ = fs::remove_file(&self.image);
-        match same? {
-            true => Ok(time),
-            false => Err("what is in the image is not what went in".into()),
-        }
+        // By a reader that neither of them is.
+        let to = Temporary::dir(self.paths.scratch.join("out"))?;
+        tool::output(&mut readers::debugfs(&self.image, &to.0)?)?;
+        self.tally.check(&to.0.join(TREE))?;
+        Ok(time)
     }
-
-    /// By a reader that neither of them is.
-    fn is_whole(&self) -> Result<bool, String> {
-        let to = self.paths.scratch.join("out");
-        fs::create_dir(&to).map_err(|e| failed(&to, &e))?;
-        let program = tool::need("debugfs", "e2fsprogs")?;
-        let request = format!("rdump /{TREE} {}", to.display());
-        let mut command = tool::command(&program, ["-R", &request]);
-        tool::output(command.arg(&self.image))?;
-        let tally = crate::tree::Tally::of(&to.join(TREE)).map_err(|e| failed(&to, &e));
-        fs::remove_dir_all(&to).map_err(|e| failed(&to, &e))?;
-        Ok(tally? == self.kind.tally()?)
-    }
-}
-
-fn failed(path: &Path, error: &std::io::Error) -> String {
-    format!("{}: {error}", path.display())
 }

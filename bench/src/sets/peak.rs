@@ -5,13 +5,13 @@ use crate::memory::peak;
 use crate::paths::Paths;
 use crate::promise::{Promise, Set};
 use crate::race::{race, Contestant};
+use crate::readers;
 use crate::report::{Report, TANE};
 use crate::target::Target::AtMost;
+use crate::temporary::Temporary;
 use crate::tool;
 use crate::tree::Tally;
-use crate::workload::{Kind, Source, Workload, BIG, BIG_SIZE, TREE};
-use std::ffi::OsString;
-use std::fs;
+use crate::workload::{source, Kind, Workload, BIG, BIG_SIZE, TREE};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -41,14 +41,14 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
         paths,
         tally: workload.tally,
     };
-    let raw = &workload.image;
+    let (raw, to) = (&workload.image, &job.destination());
     let with = "tane, default image";
     let contestants = match promise.name.as_str() {
         "copy-in-memory" => {
-            let source = &Source::new(paths, Kind::Big)?;
+            let source = &source(paths, Kind::Big)?;
             let lanes = vec![
-                Contestant::new(TANE, || job.copy_in(&source.dir, None)),
-                Contestant::new(with, || job.copy_in(&source.dir, Some("default"))),
+                Contestant::new(TANE, || job.copy_in(&source.0, None)),
+                Contestant::new(with, || job.copy_in(&source.0, Some("default"))),
             ];
             race(promise, runs, lanes, report);
             return Ok(());
@@ -60,17 +60,15 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
             tool::output(command.arg(raw).arg(&container.0))?;
             let image = container.0.clone();
             vec![
-                Contestant::new(TANE, move || job.out(job.tane_out(&container.0, None)?)),
-                Contestant::new(with, move || {
-                    job.out(job.tane_out(&image, Some("default"))?)
-                }),
+                Contestant::new(TANE, move || job.tane_out(&container.0, None)),
+                Contestant::new(with, move || job.tane_out(&image, Some("default"))),
             ]
         }
         _ => vec![
-            Contestant::new(TANE, || job.out(job.tane_out(raw, None)?)),
-            Contestant::new(with, || job.out(job.tane_out(raw, Some("default"))?)),
-            Contestant::new("debugfs", || job.out(job.debugfs(raw)?)),
-            Contestant::new("7-Zip", || job.out(job.seven_zip(raw)?)),
+            Contestant::new(TANE, || job.tane_out(raw, None)),
+            Contestant::new(with, || job.tane_out(raw, Some("default"))),
+            Contestant::new("debugfs", || job.out(readers::debugfs(raw, to))),
+            Contestant::new("7-Zip", || job.out(readers::seven_zip(raw, to))),
         ],
     };
     race(promise, runs, contestants, report);
@@ -88,35 +86,16 @@ impl Job<'_> {
     }
 
     /// Copies into the destination, a new directory.
-    fn out(&self, mut command: Command) -> Result<f64, String> {
+    fn out(&self, command: Result<Command, String>) -> Result<f64, String> {
         let to = Temporary::dir(self.destination())?;
-        let most = peak(&mut command)?;
-        self.compare(&to.0.join(TREE))?;
+        let most = peak(&mut command?)?;
+        self.tally.check(&to.0.join(TREE))?;
         Ok(most as f64 / 1e6)
     }
 
-    fn compare(&self, tree: &Path) -> Result<(), String> {
-        let tally = Tally::of(tree).map_err(|e| format!("{}: {e}", tree.display()))?;
-        match tally == self.tally {
-            true => Ok(()),
-            false => Err("what was copied is not what was there".into()),
-        }
-    }
-
-    /// With the kernel image of the command's own choice, or with this.
-    fn tane(&self, config: Option<&str>) -> Result<Command, String> {
-        let mut command = tool::command(&self.paths.tane, ["cp", "-r"]);
-        if let Some(config) = config {
-            command.arg("--kernel").arg(self.paths.image(config)?);
-        }
-        Ok(command)
-    }
-
-    fn tane_out(&self, image: &Path, config: Option<&str>) -> Result<Command, String> {
-        let mut command = self.tane(config)?;
-        let from = inside(image, &format!("/{TREE}"));
-        command.arg(from).arg(self.destination());
-        Ok(command)
+    fn tane_out(&self, image: &Path, config: Option<&str>) -> Result<f64, String> {
+        let to = self.destination();
+        self.out(readers::tane_out(self.paths, image, &to, config))
     }
 
     /// Into a new image, out of which others get the same again.
@@ -125,55 +104,15 @@ impl Job<'_> {
         let mke2fs = tool::need("mke2fs", "e2fsprogs")?;
         let mut command = tool::command(&mke2fs, ["-q", "-F", "-t", "ext4"]);
         tool::output(command.arg(&image.0).arg(BIG_SIZE))?;
-        let mut command = self.tane(config)?;
-        command.arg(source.join(TREE)).arg(inside(&image.0, "/"));
+        let mut command = readers::tane(self.paths, &["cp", "-r"], config)?;
+        command.arg(source.join(TREE));
+        command.arg(readers::inside(&image.0, ""));
         let most = peak(&mut command)?;
         let e2fsck = tool::need("e2fsck", "e2fsprogs")?;
         tool::output(tool::command(&e2fsck, ["-f", "-n"]).arg(&image.0))?;
         let to = Temporary::dir(self.destination())?;
-        tool::output(&mut self.debugfs(&image.0)?)?;
-        self.compare(&to.0.join(TREE))?;
+        tool::output(&mut readers::debugfs(&image.0, &to.0)?)?;
+        self.tally.check(&to.0.join(TREE))?;
         Ok(most as f64 / 1e6)
-    }
-
-    fn debugfs(&self, image: &Path) -> Result<Command, String> {
-        let program = tool::need("debugfs", "e2fsprogs")?;
-        let request = format!("rdump /{TREE} {}", self.destination().display());
-        let mut command = tool::command(&program, ["-R", &request]);
-        command.arg(image);
-        Ok(command)
-    }
-
-    fn seven_zip(&self, image: &Path) -> Result<Command, String> {
-        let mut into = OsString::from("-o");
-        into.push(self.destination());
-        let mut command = tool::command(&tool::seven_zip()?, ["x", "-y", "-bd"]);
-        command.arg(into).arg(image).arg(TREE);
-        Ok(command)
-    }
-}
-
-fn inside(image: &Path, path: &str) -> OsString {
-    let mut address = image.as_os_str().to_os_string();
-    address.push(format!(":{path}"));
-    address
-}
-
-/// A file or directory that is gone once dropped.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn dir(path: PathBuf) -> Result<Self, String> {
-        fs::create_dir(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = match self.0.is_dir() {
-            true => fs::remove_dir_all(&self.0),
-            false => fs::remove_file(&self.0),
-        };
     }
 }

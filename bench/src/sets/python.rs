@@ -5,13 +5,14 @@
 use crate::paths::Paths;
 use crate::promise::{Promise, Set};
 use crate::race::{race, Contestant};
-use crate::report::{Report, DISSECT, TANE};
+use crate::report::{Report, TANE};
 use crate::target::Target;
 use crate::tool;
-use crate::workload::{Kind, Source, Workload};
+use crate::workload::{source, Kind, Workload};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+const DISSECT: &str = "dissect.extfs";
 /// It is `python/bench/read_files.py`, which can also be run alone.
 const SCRIPT: &str = include_str!("../../../python/bench/read_files.py");
 
@@ -33,8 +34,8 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
     fs::write(&script, SCRIPT).map_err(|e| format!("{}: {e}", script.display()))?;
     let image = Workload::get(paths, Kind::Many)?.image;
     let job = Job { python, script };
-    let source = Source::new(paths, Kind::Many)?;
-    let (_, wanted) = job.run("host", &source.dir)?;
+    let source = source(paths, Kind::Many)?;
+    let (_, wanted) = job.run("host", &source.0)?;
     drop(source);
     let lane = |subject, reader| {
         let (job, image, wanted) = (&job, &image, &wanted);
