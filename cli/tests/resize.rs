@@ -69,6 +69,148 @@ fn file_systems_that_grow_are_made_found_sound_and_grown() {
 }
 
 #[test]
+fn jfs_nilfs2_and_ntfs_grow() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    for (fs, checked) in [("jfs", true), ("nilfs2", false), ("ntfs", true)] {
+        let args = ["mkfs", "--fs", fs, "--size=200M", "--label=mine", fs];
+        succeed(scratch.tane().args(args));
+        put_marker(&scratch, fs);
+        let before = json(scratch.tane().args(["resize", fs, "max"]));
+        let after = json(scratch.tane().args(["resize", fs, "+200M"]));
+        let capacity = |v: &serde_json::Value| v["capacity"].as_u64().expect("bytes");
+        assert!(capacity(&after) > capacity(&before) + (180 << 20), "{fs}");
+        if checked {
+            assert_eq!(state(&scratch, fs, &[]), "clean", "{fs}");
+        }
+        assert_marker(&scratch, fs);
+        // It may be written to, as before.
+        put_marker(&scratch, fs);
+        std::fs::remove_file(scratch.join(fs)).expect("removes");
+    }
+}
+
+#[test]
+fn ntfs_and_nilfs2_shrink_and_the_image_with_them() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    for fs in ["ntfs", "nilfs2"] {
+        succeed(scratch.tane().args(["mkfs", "--fs", fs, "--size=400M", fs]));
+        put_marker(&scratch, fs);
+        succeed(scratch.tane().args(["resize", fs, "200M"]));
+        let len = scratch.join(fs).metadata().expect("an image").len();
+        assert_eq!(len, 200 << 20, "{fs}");
+        assert_marker(&scratch, fs);
+        put_marker(&scratch, fs);
+    }
+    assert_eq!(state(&scratch, "ntfs", &[]), "clean");
+}
+
+#[test]
+fn every_kind_is_made_with_its_label_and_identity_and_mounts() {
+    if !has_kernel() {
+        return;
+    }
+    const UUID: &str = "01234567-89ab-4def-8123-456789abcdef";
+    let scratch = Scratch::new();
+    for (fs, label, uuid) in [
+        ("jfs", true, Some(UUID)),
+        ("nilfs2", true, None),
+        ("udf", true, Some("0123456789abcdef")),
+        ("ntfs", true, None),
+        ("minix", false, None),
+    ] {
+        let mut mkfs = scratch.tane();
+        mkfs.args(["mkfs", "--fs", fs, "--size=200M", fs]);
+        if label {
+            mkfs.arg("--label=mine");
+        }
+        if let Some(uuid) = uuid {
+            mkfs.arg("--uuid").arg(uuid);
+        }
+        succeed(&mut mkfs);
+        let blkid = |tag: &str| {
+            let mut blkid = sbin("blkid");
+            blkid.args(["-p", "-o", "value", "-s", tag]);
+            text(&succeed(blkid.arg(scratch.join(fs))).stdout)
+                .trim()
+                .to_owned()
+        };
+        assert_eq!(blkid("TYPE"), fs);
+        if label {
+            assert_eq!(blkid("LABEL"), "mine", "{fs}");
+        }
+        if let Some(uuid) = uuid {
+            assert_eq!(blkid("UUID"), uuid, "{fs}");
+        }
+        put_marker(&scratch, fs);
+        assert_marker(&scratch, fs);
+    }
+    for refused in [
+        ["mkfs", "--fs=minix", "--size=20M", "--label=x", "no"],
+        ["mkfs", "--fs=nilfs2", "--size=200M", "--uuid=1", "no"],
+        ["mkfs", "--fs=hfsplus", "--size=20M", "--label=x", "no"],
+    ] {
+        exit(scratch.tane().args(refused), 2);
+        assert!(!scratch.join("no").exists());
+    }
+}
+
+fn state(scratch: &Scratch, image: &str, more: &[&str]) -> String {
+    let mut fsck = scratch.tane();
+    fsck.args(["fsck", "--json", image]).args(more);
+    let output = fsck.output().expect("tane");
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    said["state"].as_str().expect("a state").to_owned()
+}
+
+#[test]
+fn damage_of_jfs_minix_and_ntfs_is_found_and_repaired_if_the_program_can() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    // The map of blocks; a directory's name of an inode that is free; the copy of
+    // the file table's first records.
+    for fs in ["jfs", "minix", "ntfs"] {
+        succeed(scratch.tane().args(["mkfs", "--fs", fs, "--size=32M", fs]));
+        put_marker(&scratch, fs);
+        assert_eq!(state(&scratch, fs, &[]), "clean", "{fs}");
+        let image = scratch.join(fs);
+        let mut bytes = std::fs::read(&image).expect("reads");
+        match fs {
+            "jfs" => bytes[0x9000 + 1000..][..4000].fill(0),
+            "minix" => {
+                let name = find(&bytes, b"marker\0");
+                bytes[name - 4..name].copy_from_slice(&77u32.to_le_bytes());
+            }
+            _ => {
+                let number = bytes[0x38..0x40].try_into().expect("eight bytes");
+                let at = u64::from_le_bytes(number) as usize * 4096;
+                bytes[at..at + 4096].fill(0);
+            }
+        }
+        std::fs::write(&image, &bytes).expect("writes");
+        assert_eq!(state(&scratch, fs, &[]), "damaged", "{fs}");
+        assert!(std::fs::read(&image).expect("reads") == bytes, "{fs}");
+        assert_eq!(state(&scratch, fs, &["--repair"]), "repaired", "{fs}");
+        assert_eq!(state(&scratch, fs, &["--repair"]), "clean", "{fs}");
+        if fs != "minix" {
+            assert_marker(&scratch, fs);
+        }
+    }
+}
+
+fn find(bytes: &[u8], what: &[u8]) -> usize {
+    let found = bytes.windows(what.len()).position(|w| w == what);
+    found.expect("is there")
+}
+
+#[test]
 fn what_cannot_be_resized_says_so_and_stays() {
     if !has_kernel() {
         return;

@@ -205,7 +205,39 @@ static KINDS: &[Kind] = &[
         Label::Bytes(16, 16),
         Uuid::None,
     ),
+    kind(
+        "jfs",
+        &[(0x8000, b"JFS1")],
+        Label::Bytes(0x8098, 16),
+        Uuid::Full(0x8088),
+    ),
+    // With its revision.
+    kind(
+        "nilfs2",
+        &[(1024, b"\x02\0\0\0\0\0\x34\x34")],
+        Label::Bytes(1192, 80),
+        Uuid::Full(1176),
+    ),
+    // Its mark alone is short: with what else is always the same beside it. Version 3,
+    // then 2 and 1 for names of 30 and of 14 bytes.
+    kind(
+        "minix",
+        &[(1028, b"\0\0"), (1036, b"\0\0\0\0"), (1048, b"\x5a\x4d")],
+        Label::None,
+        Uuid::None,
+    ),
+    kind("minix", MINIX_2_30, Label::None, Uuid::None),
+    kind("minix", MINIX_2_14, Label::None, Uuid::None),
+    kind("minix", MINIX_1_30, Label::None, Uuid::None),
+    kind("minix", MINIX_1_14, Label::None, Uuid::None),
 ];
+
+type Marks = &'static [(usize, &'static [u8])];
+
+const MINIX_2_30: Marks = &[(1034, b"\0\0\xff\xff\xff\x7f\x78\x24")];
+const MINIX_2_14: Marks = &[(1034, b"\0\0\xff\xff\xff\x7f\x68\x24")];
+const MINIX_1_30: Marks = &[(1034, b"\0\0\x00\x1c\x08\x10\x8f\x13")];
+const MINIX_1_14: Marks = &[(1034, b"\0\0\x00\x1c\x08\x10\x7f\x13")];
 
 /// Look at a device inside the kernel, such as /dev/vda1. None if nothing known
 /// is on it.

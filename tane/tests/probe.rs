@@ -105,3 +105,35 @@ fn labels_that_lie_deep_in_an_image_are_those_of_blkid() {
     hfsplus(&image, label);
     check("HFS+", &image, Some(label));
 }
+
+#[test]
+fn kinds_with_marks_of_few_bytes_are_what_blkid_takes_them_for() {
+    let dir = TempDir::new();
+    let Some(kernel) = kernel() else { return };
+    let tools: [(&str, &str, &[&str]); 7] = [
+        ("jfsutils", "mkfs.jfs", &["-q", "-L", "mine"]),
+        ("nilfs-tools", "mkfs.nilfs2", &["-q", "-L", "mine"]),
+        ("util-linux", "mkfs.minix", &["-3"]),
+        ("util-linux", "mkfs.minix", &["-2"]),
+        ("util-linux", "mkfs.minix", &["-2", "-n", "14"]),
+        ("util-linux", "mkfs.minix", &["-1"]),
+        ("util-linux", "mkfs.minix", &["-1", "-n", "14"]),
+    ];
+    for (i, (package, mkfs, arguments)) in tools.into_iter().enumerate() {
+        if tane_test_support::tool(package, mkfs).is_none() {
+            continue;
+        }
+        let image = blank(&dir, &i.to_string(), 136);
+        tool(mkfs, arguments, &image);
+        let disk = kernel.open_disk(&image, &DiskOptions::new()).unwrap();
+        let found = disk.probe().unwrap().expect(mkfs);
+        let blkid = |tag| {
+            let text = tool("blkid", &["-p", "-s", tag, "-o", "value"], &image);
+            Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+        };
+        let what = format!("{mkfs} {arguments:?}");
+        assert_eq!(Some(found.fstype), blkid("TYPE"), "{what}");
+        assert_eq!(found.label, blkid("LABEL"), "{what}");
+        assert_eq!(found.uuid, blkid("UUID"), "{what}");
+    }
+}

@@ -39,9 +39,14 @@ struct Checker {
     damaged: &'static [i32],
 }
 
+/// What these return after a repair does not tell what there was, or is left.
+const MUTE: [&str; 4] = ["jfs", "minix", "ntfs", "ntfs3"];
+
 const fn tool(program: &'static str, package: &'static str) -> Tool {
     Tool { program, package }
 }
+
+pub const NTFSFIX: Tool = tool("ntfsfix", "ntfs-3g");
 
 fn checker(kind: &str) -> Option<Checker> {
     Some(match kind {
@@ -87,12 +92,36 @@ fn checker(kind: &str) -> Option<Checker> {
             repaired: &[1],
             damaged: &[1, 4, 5],
         },
+        "jfs" => Checker {
+            tool: tool("jfs_fsck", "jfsutils"),
+            look: &["-f", "-n"],
+            repair: &["-f", "-p"],
+            repaired: &[1, 2],
+            damaged: &[4],
+        },
+        "minix" => Checker {
+            tool: tool("fsck.minix", "util-linux"),
+            look: &["-f"],
+            repair: &["-f", "-a"],
+            repaired: &[3],
+            damaged: &[4, 7],
+        },
+        // ntfsfix repairs what keeps NTFS from being mounted, and empties the journal;
+        // the rest is for Windows's chkdsk. -d: what it could repair may be written
+        // to, which Linux refuses as long as Windows is asked to look at it first.
+        "ntfs" | "ntfs3" => Checker {
+            tool: NTFSFIX,
+            look: &["-n"],
+            repair: &["-d"],
+            repaired: &[],
+            damaged: &[1],
+        },
         _ => return None,
     })
 }
 
 /// The kinds that can be checked.
-pub const KINDS: &str = "ext2, ext3, ext4, xfs, btrfs, f2fs, vfat and exfat";
+pub const KINDS: &str = "ext2, ext3, ext4, xfs, btrfs, f2fs, vfat, exfat, jfs, minix and ntfs";
 
 /// Checks the one that fills the file; `repair` lets it be changed.
 pub fn check(kind: &str, file: &Path, repair: bool) -> Result<Outcome> {
@@ -100,25 +129,40 @@ pub fn check(kind: &str, file: &Path, repair: bool) -> Result<Outcome> {
         let text = format!("{kind} cannot be checked: there are tools for {KINDS}");
         Failure::new(SOME_FAILED, text)
     })?;
-    let args = if repair { checker.repair } else { checker.look };
-    let mut fine = vec![0];
-    fine.extend(checker.repaired);
-    fine.extend(checker.damaged);
-    let mut command = checker.tool.command()?;
-    let output = checker.tool.run(command.args(args).arg(file), &fine)?;
-    let code = output.status.code().unwrap_or(-1);
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
-    let state = match code {
-        // It looks at what is not wrong enough for an exit code as well.
-        0 if !repair && kind == "f2fs" && said.contains("[FAIL]") => State::Damaged,
-        0 => State::Clean,
-        code if repair && checker.repaired.contains(&code) => State::Repaired,
-        _ => State::Damaged,
+    if !repair || !MUTE.contains(&kind) {
+        return checker.run(kind, file, repair);
+    }
+    let before = checker.run(kind, file, false)?.state;
+    let outcome = checker.run(kind, file, true)?;
+    let state = match checker.run(kind, file, false)?.state {
+        State::Clean if before == State::Damaged => State::Repaired,
+        after => after,
     };
-    Ok(Outcome {
-        state,
-        program: checker.tool.program,
-        said,
-    })
+    Ok(Outcome { state, ..outcome })
+}
+
+impl Checker {
+    fn run(&self, kind: &str, file: &Path, repair: bool) -> Result<Outcome> {
+        let args = if repair { self.repair } else { self.look };
+        let mut fine = vec![0];
+        fine.extend(self.repaired);
+        fine.extend(self.damaged);
+        let mut command = self.tool.command()?;
+        let output = self.tool.run(command.args(args).arg(file), &fine)?;
+        let code = output.status.code().unwrap_or(-1);
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        let state = match code {
+            // It looks at what is not wrong enough for an exit code as well.
+            0 if !repair && kind == "f2fs" && said.contains("[FAIL]") => State::Damaged,
+            0 => State::Clean,
+            code if repair && self.repaired.contains(&code) => State::Repaired,
+            _ => State::Damaged,
+        };
+        Ok(Outcome {
+            state,
+            program: self.tool.program,
+            said,
+        })
+    }
 }

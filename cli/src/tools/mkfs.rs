@@ -31,8 +31,9 @@ pub struct Fixed {
 }
 
 /// The kinds that can be made.
-pub const KINDS: [&str; 9] = [
-    "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "vfat", "exfat", "ntfs",
+pub const KINDS: [&str; 13] = [
+    "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "vfat", "exfat", "ntfs", "jfs", "nilfs2",
+    "udf", "minix",
 ];
 
 /// What ext4 has on Debian 12, whatever mke2fs.conf(5) says on this machine.
@@ -50,7 +51,12 @@ pub fn tool(kind: &str) -> Result<Tool> {
         "f2fs" => ("mkfs.f2fs", "f2fs-tools"),
         "vfat" => ("mkfs.vfat", "dosfstools"),
         "exfat" => ("mkfs.exfat", "exfatprogs"),
-        "ntfs" => ("mkntfs", "ntfs-3g"),
+        // As mkfs is called, and as Linux calls what it mounts.
+        "ntfs" | "ntfs3" => ("mkntfs", "ntfs-3g"),
+        "jfs" => ("jfs_mkfs", "jfsutils"),
+        "nilfs2" => ("mkfs.nilfs2", "nilfs-tools"),
+        "udf" => ("mkudffs", "udftools"),
+        "minix" => ("mkfs.minix", "util-linux"),
         other => {
             return Err(Failure::usage(format!(
                 "{other} cannot be made: choose one of {}",
@@ -131,6 +137,40 @@ pub fn make(kind: &str, file: &Path, wish: &Wish) -> Result<()> {
                 add(&["-L", label]);
             }
         }
+        "jfs" => {
+            add(&["-q"]);
+            if let Some(label) = wish.label {
+                add(&["-L", label]);
+            }
+        }
+        "nilfs2" => {
+            no_uuid(kind, wish)?;
+            // Blocks are not discarded: what is behind may be a device.
+            add(&["-q", "-f", "-K"]);
+            if let Some(label) = wish.label {
+                add(&["-L", label]);
+            }
+        }
+        "udf" => {
+            // Else the label is taken for one of the locale, which is C.
+            add(&["--utf8", "--media-type=hd"]);
+            if let Some(uuid) = wish.uuid {
+                add(&[&format!("--uuid={uuid}")]);
+            }
+            if let Some(label) = wish.label {
+                add(&[&format!("--label={label}")]);
+            }
+        }
+        "minix" => {
+            no_uuid(kind, wish)?;
+            if wish.label.is_some() {
+                return Err(Failure::usage("minix: it has no label"));
+            }
+            // The older two end at 64 MiB and at names of 30 bytes.
+            if !wish.extra.iter().any(|word| is_version(word)) {
+                add(&["-3"]);
+            }
+        }
         _ => {
             add(&["-F", "-Q", "-q"]);
             no_uuid(kind, wish)?;
@@ -149,8 +189,29 @@ pub fn make(kind: &str, file: &Path, wish: &Wish) -> Result<()> {
             .env("DETERMINISTIC_SEED", "1")
             .env("MKE2FS_CONFIG", "/dev/null");
     }
-    tool.run(command.args(args).args(wish.extra).arg(file), &[0])
+    tool.run(command.args(args).args(wish.extra).arg(file), &[0])?;
+    match wish.uuid.filter(|_| kind == "jfs") {
+        Some(uuid) => jfs_uuid(file, uuid),
+        None => Ok(()),
+    }
+}
+
+/// Its mkfs draws one, and cannot be told.
+fn jfs_uuid(file: &Path, uuid: &str) -> Result<()> {
+    let tool = Tool {
+        program: "jfs_tune",
+        package: "jfsutils",
+    };
+    let mut command = tool.command()?;
+    tool.run(command.args(["-U", uuid]).arg(file), &[0])
         .map(drop)
+}
+
+/// Of minix, among what mkfs is told.
+fn is_version(word: &OsString) -> bool {
+    ["-1", "-2", "-3", "-v"]
+        .iter()
+        .any(|version| word == version)
 }
 
 fn fixed_ext(kind: &str, fixed: &Fixed, add: &mut impl FnMut(&[&str])) {

@@ -3,6 +3,7 @@
 
 pub mod check;
 pub mod mkfs;
+pub mod online;
 pub mod partition;
 
 use crate::failure::{Failure, Result, SOME_FAILED};

@@ -13,9 +13,14 @@ use std::ffi::OsString;
 #[derive(clap::Args)]
 #[command(after_help = "\
 The distribution's own programs do the work (e2fsck, xfs_repair, btrfs check,
-fsck.f2fs, fsck.vfat, fsck.exfat), so they have to be installed; no root is needed. On
-a partition, in a container (qcow2 and others) or in a LUKS or LVM volume they work on
-a sparse temporary copy (in TMPDIR, else /var/tmp); what they repair is copied back.
+fsck.f2fs, fsck.vfat, fsck.exfat, jfs_fsck, fsck.minix, ntfsfix), so they have to be
+installed; no root is needed. On a partition, in a container (qcow2 and others) or in
+a LUKS or LVM volume they work on a sparse temporary copy (in TMPDIR, else /var/tmp);
+what they repair is copied back.
+
+ntfsfix is no chkdsk: it looks at the boot sectors and the first records of the file
+table, and with --repair restores these from their copies and empties the journal.
+nilfs2 and udf have no program; hfsplus has none in Debian.
 
 Without --repair nothing is changed. A journal that was not replayed counts as damage
 for some of them: mounting replays it, as any verb that writes does.

@@ -16,9 +16,10 @@ use tane::ImagePath;
 #[derive(clap::Args)]
 #[command(after_help = "\
 The distribution's own programs do the work (mke2fs, mkfs.xfs, mkfs.btrfs, mkfs.f2fs,
-mkfs.vfat, mkfs.exfat, mkntfs), so they have to be installed; no root is needed. On
-a partition, in a container (qcow2 and others) or in a LUKS or LVM volume they work on
-a sparse temporary file (in TMPDIR, else /var/tmp), which is then copied there.
+mkfs.vfat, mkfs.exfat, mkntfs, jfs_mkfs, mkfs.nilfs2, mkudffs, mkfs.minix), so they
+have to be installed; no root is needed. Debian has none for hfsplus. On a partition,
+in a container (qcow2 and others) or in a LUKS or LVM volume they work on a sparse
+temporary file (in TMPDIR, else /var/tmp), which is then copied there.
 
 Words behind -- go to the program as they are. What holds something already is left
 alone without --force. tane make-image makes one with files in it.

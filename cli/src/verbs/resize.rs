@@ -5,7 +5,7 @@ use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use crate::output::Output;
 use crate::session::{declare, image_path, is_raw, Access, Needs, Target};
-use crate::tools::{check, partition, Tool};
+use crate::tools::{check, online, partition, Tool};
 use serde_json::json;
 use std::ffi::OsString;
 use std::fs::File;
@@ -19,10 +19,12 @@ use tane::VolumeKind;
 SIZE is that of the file system (with its partition, if it is on one): 20G, or +5G or
 -5G from what it is, or max: as large as the place it is in.
 
-ext2, ext3, ext4, xfs and btrfs grow, and btrfs shrinks, by Linux itself, mounted inside
-this process. The distribution's programs shrink ext2, ext3 and ext4 (e2fsck, resize2fs)
-and let f2fs grow (resize.f2fs), so they have to be installed; on a partition or in
-a container they work on a sparse temporary copy. xfs and f2fs cannot shrink.
+ext2, ext3, ext4, xfs, btrfs, jfs and nilfs2 grow, and btrfs shrinks, by Linux itself,
+mounted inside this process; so does nilfs2 as far as nothing is at its end. The
+distribution's programs shrink ext2, ext3 and ext4 (e2fsck, resize2fs), let f2fs grow
+(resize.f2fs), and ntfs do both (ntfsresize, ntfsfix), so they have to be installed; on
+a partition or in a container they work on a sparse temporary copy. xfs, f2fs and jfs
+cannot shrink. Windows should check an ntfs that was resized: chkdsk /f.
 
 A raw image grows as needed, and shrinks with a file system that is all of it. In an
 image with a partition table the file system has to be on the last partition, which
@@ -45,6 +47,19 @@ pub struct Args {
 /// What partitions start and end on.
 const ALIGN: u64 = 1 << 20;
 
+const RESIZE2FS: Tool = Tool {
+    program: "resize2fs",
+    package: "e2fsprogs",
+};
+const RESIZE_F2FS: Tool = Tool {
+    program: "resize.f2fs",
+    package: "f2fs-tools",
+};
+const NTFSRESIZE: Tool = Tool {
+    program: "ntfsresize",
+    package: "ntfs-3g",
+};
+
 enum Wanted {
     To(u64),
     Max,
@@ -60,6 +75,11 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         let text = "no file system that is known; --fs says its type";
         Failure::image(format!("{}: {text}", at.image.display()))
     })?;
+    let kind = match kind.as_str() {
+        // As its programs call it.
+        "ntfs" => "ntfs3".to_owned(),
+        _ => kind,
+    };
     let old = target.size;
     let size = match wanted(&args.size, old)? {
         Wanted::To(size) => size / 4096 * 4096,
@@ -132,7 +152,7 @@ fn is_last(target: &Target) -> bool {
 }
 
 fn grow(target: Target, at: &ImagePath, kind: &str, size: u64, global: &Global) -> Result<()> {
-    if !["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"].contains(&kind) {
+    if !online::GROW.contains(&kind) && !["f2fs", "ntfs3"].contains(&kind) {
         return Err(fail(at, &format!("{kind} cannot be resized")));
     }
     if size > target.size {
@@ -157,17 +177,28 @@ fn grow(target: Target, at: &ImagePath, kind: &str, size: u64, global: &Global) 
     }
     drop(target);
     let target = Target::open(at, Access::Write, false, global)?;
-    if kind == "f2fs" {
-        let tool = Tool {
-            program: "resize.f2fs",
-            package: "f2fs-tools",
-        };
-        return target.work(Access::Write, false, |path| {
-            let mut command = tool.command()?;
-            tool.run(command.arg(path), &[0]).map(drop)
-        });
+    match kind {
+        "f2fs" => target.work(Access::Write, false, |path| {
+            let mut command = RESIZE_F2FS.command()?;
+            RESIZE_F2FS.run(command.arg(path), &[0]).map(drop)
+        }),
+        "ntfs3" => target.work(Access::Write, false, |path| ntfs(path, None)),
+        _ => by_kernel(&target, at, kind, size, global),
     }
-    by_kernel(&target, at, kind, size, global)
+}
+
+/// By ntfsresize: to so many bytes, or to all of the file.
+fn ntfs(path: &Path, size: Option<u64>) -> Result<()> {
+    let mut command = NTFSRESIZE.command()?;
+    // Twice: it neither asks nor minds that the last resize set the dirty flag.
+    command.args(["--force", "--force", "--no-progress-bar"]);
+    if let Some(size) = size {
+        command.args(["--size", &size.to_string()]);
+    }
+    NTFSRESIZE.run(command.arg(path), &[0])?;
+    // It leaves the second boot sector to Windows, and the dirty flag, with which
+    // Linux does not write.
+    check::check("ntfs3", path, true).map(drop)
 }
 
 fn shrink(target: Target, at: &ImagePath, kind: &str, size: u64, global: &Global) -> Result<()> {
@@ -175,7 +206,7 @@ fn shrink(target: Target, at: &ImagePath, kind: &str, size: u64, global: &Global
     drop(target);
     let target = Target::open(at, Access::Write, false, global)?;
     match kind {
-        "btrfs" => {
+        _ if online::SHRINK.contains(&kind) => {
             by_kernel(&target, at, kind, size, global)?;
             drop(target);
         }
@@ -185,15 +216,12 @@ fn shrink(target: Target, at: &ImagePath, kind: &str, size: u64, global: &Global
             if checked.state == check::State::Damaged {
                 return Err(fail(at, "is damaged: tane fsck --repair first"));
             }
-            let tool = Tool {
-                program: "resize2fs",
-                package: "e2fsprogs",
-            };
-            let mut command = tool.command()?;
+            let mut command = RESIZE2FS.command()?;
             let size = format!("{}K", size / 1024);
-            tool.run(command.arg(path).arg(size), &[0]).map(drop)
+            RESIZE2FS.run(command.arg(path).arg(size), &[0]).map(drop)
         })?,
-        "xfs" | "f2fs" => return Err(fail(at, &format!("{kind} cannot shrink"))),
+        "ntfs3" => target.work(Access::Write, false, |path| ntfs(path, Some(size)))?,
+        "xfs" | "f2fs" | "jfs" => return Err(fail(at, &format!("{kind} cannot shrink"))),
         other => return Err(fail(at, &format!("{other} cannot be resized"))),
     }
     match volume {
@@ -225,48 +253,16 @@ fn by_kernel(
     global: &Global,
 ) -> Result<()> {
     let mount = target.mount(global).map_err(|e| unmountable(at, &e))?;
-    let block = mount.statfs().map(|fs| fs.block_size);
-    let block = block.map_err(|e| fail(at, &e.to_string()))?;
-    let kernel = &target.machine().kernel;
-    let root = mount.open(".").map_err(|e| fail(at, &e.to_string()))?;
-    let fd = root.kernel_fd() as u64;
-    let ioctl = |request: u64, argument: u64| {
-        // SAFETY: the argument points to what the request reads or writes.
-        unsafe { kernel.syscall(libc::SYS_ioctl, [fd, request, argument, 0, 0, 0]) }
-    };
-    const EXT4_IOC_RESIZE_FS: u64 = 0x4008_6610;
-    const XFS_IOC_FSGEOMETRY_V1: u64 = 0x8070_5864;
-    const XFS_IOC_FSGROWFSDATA: u64 = 0x4010_586e;
-    const BTRFS_IOC_RESIZE: u64 = 0x5000_9403;
-    let done = match kind {
-        "xfs" => {
-            // struct xfs_fsop_geom_v1; the share of inodes is its eighth number.
-            let mut geometry = [0u32; 28];
-            let known = ioctl(XFS_IOC_FSGEOMETRY_V1, geometry.as_mut_ptr() as u64);
-            let new = [size / u64::from(geometry[0].max(1)), geometry[7].into()];
-            let have = u64::from(geometry[8]) | u64::from(geometry[9]) << 32;
-            match known {
-                0 if new[0] <= have => 0,
-                0 => ioctl(XFS_IOC_FSGROWFSDATA, new.as_ptr() as u64),
-                e => e,
+    let done = online::resize(&target.machine().kernel, &mount, kind, size);
+    done.map_err(|e| {
+        let text = match (kind, e.raw_os_error()) {
+            ("nilfs2", Some(libc::EBUSY)) => {
+                "the part that would go holds data, which nilfs2 itself does not move".to_owned()
             }
-        }
-        "btrfs" => {
-            let mut args = [0u8; 4096];
-            let text = size.to_string();
-            args[8..8 + text.len()].copy_from_slice(text.as_bytes());
-            ioctl(BTRFS_IOC_RESIZE, args.as_ptr() as u64)
-        }
-        _ => {
-            let blocks = size / block.max(1);
-            ioctl(EXT4_IOC_RESIZE_FS, (&raw const blocks) as u64)
-        }
-    };
-    drop(root);
-    if done < 0 {
-        let e = std::io::Error::from_raw_os_error(-done as i32);
-        return Err(fail(at, &format!("Linux does not resize it: {e}")));
-    }
+            _ => format!("Linux does not resize it: {e}"),
+        };
+        fail(at, &text)
+    })?;
     let unmounted = mount.unmount();
     unmounted.map_err(|e| fail(at, &format!("not everything was written: {e}")))?;
     target.flush()
