@@ -10,50 +10,102 @@ use common::TempDir;
 use inside::{complaints, default_kernel, run};
 use roundtrip::keeps::{Keeps, Names, ALL, FILES};
 use roundtrip::manifest::{assert_same, manifest};
-use roundtrip::{as_we_may, rich, Tool, TOP};
+use roundtrip::readers::{any, printable, Reader, Unpack, SEVEN_ZIP};
+use roundtrip::{as_we_may, check, rich, Tool, TOP};
 use std::path::{Path, PathBuf};
 use tane::{DiskOptions, Kernel, MountOptions};
 use tane_test_support::tool;
 
 /// `{image}` and `{dir}` stand for the two in the tool's arguments.
-fn is_read_whole(fstype: &str, options: &str, (package, name, args): Tool, keeps: Keeps) {
-    let dir = TempDir::new();
-    let keeps = as_we_may(keeps);
-    let Some(mut tool) = tool(package, name) else {
-        return;
-    };
-    let source = dir.path().join("source");
-    std::fs::create_dir(&source).expect("a directory");
-    let source_tree = Kernel::host().tree(&source).expect("the directory");
-    rich::fill(&source_tree, &keeps);
-    let image = dir.path().join("image");
-    let word = |arg: &&str| match *arg {
-        "{image}" => image.clone(),
-        "{dir}" => source.clone(),
-        word => PathBuf::from(word),
-    };
-    run(tool.args(args.iter().map(word)));
-    let wanted = manifest(&source_tree, TOP, &keeps);
-    let Some(kernel) = default_kernel() else {
-        return;
-    };
-    let mut read_only = DiskOptions::new();
-    let disk = kernel.open_disk(&image, read_only.read_only(true));
-    let disk = disk.expect("opens");
-    let mut mount_options = MountOptions::new();
-    mount_options
-        .fstype(fstype)
-        .options(options)
-        .read_only(true);
-    let mount = mount_options.mount(&kernel, disk.device());
-    let mount = mount.unwrap_or_else(|e| panic!("{e}\n{}", kernel.dmesg()));
-    assert_same(&wanted, &manifest(&mount, TOP, &keeps));
-    let refused = mount.write(Path::new(TOP).join("new"), b"");
-    let refused = refused.expect_err("is read-only");
-    assert_eq!(refused.errno(), libc::EROFS);
-    mount.unmount().expect("unmounts");
-    assert_eq!(complaints(&kernel.dmesg()), [""; 0]);
+struct ReadOnly {
+    fstype: &'static str,
+    options: &'static str,
+    mkfs: Tool,
+    /// Must find nothing to complain of.
+    fsck: &'static [Tool],
+    readers: &'static [Reader],
+    keeps: Keeps,
 }
+
+impl ReadOnly {
+    fn is_read_whole(&self) {
+        let dir = TempDir::new();
+        let keeps = as_we_may(self.keeps);
+        let (package, name, args) = self.mkfs;
+        let Some(mut tool) = tool(package, name) else {
+            return;
+        };
+        let source = dir.path().join("source");
+        std::fs::create_dir(&source).expect("a directory");
+        let source_tree = Kernel::host().tree(&source).expect("the directory");
+        rich::fill(&source_tree, &keeps);
+        let image = dir.path().join("image");
+        let word = |arg: &&str| match *arg {
+            "{image}" => image.clone(),
+            "{dir}" => source.clone(),
+            word => PathBuf::from(word),
+        };
+        run(tool.args(args.iter().map(word)));
+        let wanted = manifest(&source_tree, TOP, &keeps);
+        check(&image, self.fsck);
+        for reader in self.readers {
+            reader.agrees(&dir, &image, &wanted);
+        }
+        let Some(kernel) = default_kernel() else {
+            return;
+        };
+        let mut read_only = DiskOptions::new();
+        let disk = kernel.open_disk(&image, read_only.read_only(true));
+        let disk = disk.expect("opens");
+        let mut mount_options = MountOptions::new();
+        mount_options
+            .fstype(self.fstype)
+            .options(self.options)
+            .read_only(true);
+        let mount = mount_options.mount(&kernel, disk.device());
+        let mount = mount.unwrap_or_else(|e| panic!("{e}\n{}", kernel.dmesg()));
+        assert_same(&wanted, &manifest(&mount, TOP, &keeps));
+        let refused = mount.write(Path::new(TOP).join("new"), b"");
+        let refused = refused.expect_err("is read-only");
+        assert_eq!(refused.errno(), libc::EROFS);
+        mount.unmount().expect("unmounts");
+        assert_eq!(complaints(&kernel.dmesg()), [""; 0]);
+    }
+}
+
+/// Unpacks all, by the tool that belongs to the one which made it.
+const fn unpack(
+    package: &'static str,
+    name: &'static str,
+    args: &'static [&'static str],
+) -> Reader {
+    Reader::Unpack(Unpack {
+        package,
+        name,
+        args,
+        below: "out",
+        knows: any,
+        status: true,
+    })
+}
+
+const XORRISO: Reader = unpack(
+    "xorriso",
+    "xorriso",
+    &[
+        "-indev", "{image}", "-osirrox", "on", "-extract", "/", "out",
+    ],
+);
+
+/// Of the two file systems the second.
+const SEVEN_ZIP_UDF: Reader = Reader::Unpack(Unpack {
+    package: "p7zip-full",
+    name: "7z",
+    args: &["x", "-y", "-bd", "-snl-", "-tudf", "{image}"],
+    below: "",
+    knows: printable,
+    status: true,
+});
 
 /// Holes are not looked for in what is written once.
 const WHOLE: Keeps = Keeps {
@@ -79,12 +131,19 @@ fn squashfs() {
             acls: false,
             ..WHOLE
         };
-        is_read_whole(
-            "squashfs",
-            "",
-            ("squashfs-tools", "mksquashfs", args),
+        ReadOnly {
+            fstype: "squashfs",
+            options: "",
+            mkfs: ("squashfs-tools", "mksquashfs", args),
+            fsck: &[],
+            readers: &[unpack(
+                "squashfs-tools",
+                "unsquashfs",
+                &["-quiet", "-no-progress", "-d", "out", "{image}"],
+            )],
             keeps,
-        );
+        }
+        .is_read_whole();
     }
 }
 
@@ -105,7 +164,19 @@ fn erofs() {
             name_max: 254, // mkfs.erofs 1.5 drops the last of 255 bytes
             ..WHOLE
         };
-        is_read_whole("erofs", "", ("erofs-utils", "mkfs.erofs", args), keeps);
+        ReadOnly {
+            fstype: "erofs",
+            options: "",
+            mkfs: ("erofs-utils", "mkfs.erofs", args),
+            fsck: &[("erofs-utils", "fsck.erofs", &[])],
+            readers: &[unpack(
+                "erofs-utils",
+                "fsck.erofs",
+                &["--extract=out", "{image}"],
+            )],
+            keeps,
+        }
+        .is_read_whole();
     }
 }
 
@@ -123,7 +194,23 @@ fn rock_ridge() {
         acls: false,
         ..WHOLE
     };
-    is_read_whole("iso9660", "", ("genisoimage", "genisoimage", args), keeps);
+    ReadOnly {
+        fstype: "iso9660",
+        options: "",
+        mkfs: ("genisoimage", "genisoimage", args),
+        fsck: &[],
+        readers: &[
+            XORRISO,
+            Reader::Cat(
+                "genisoimage",
+                "isoinfo",
+                &["-i", "{image}", "-R", "-x", "{file}"],
+            ),
+            Reader::Grub,
+        ],
+        keeps,
+    }
+    .is_read_whole();
 }
 
 #[test]
@@ -150,7 +237,15 @@ fn rock_ridge_with_zisofs() {
         acls: false,
         ..WHOLE
     };
-    is_read_whole("iso9660", "", ("xorriso", "xorriso", args), keeps);
+    ReadOnly {
+        fstype: "iso9660",
+        options: "",
+        mkfs: ("xorriso", "xorriso", args),
+        fsck: &[],
+        readers: &[XORRISO],
+        keeps,
+    }
+    .is_read_whole();
 }
 
 #[test]
@@ -170,12 +265,23 @@ fn joliet() {
         name_max: 100,
         ..FILES
     };
-    is_read_whole(
-        "iso9660",
-        "iocharset=utf8",
-        ("genisoimage", "genisoimage", args),
+    ReadOnly {
+        fstype: "iso9660",
+        options: "iocharset=utf8",
+        mkfs: ("genisoimage", "genisoimage", args),
+        fsck: &[],
+        readers: &[
+            SEVEN_ZIP,
+            Reader::Cat(
+                "genisoimage",
+                "isoinfo",
+                &["-i", "{image}", "-J", "-x", "{file}"],
+            ),
+            Reader::Grub,
+        ],
         keeps,
-    );
+    }
+    .is_read_whole();
 }
 
 #[test]
@@ -194,12 +300,15 @@ fn udf_bridge() {
         name_max: 100,
         ..FILES
     };
-    is_read_whole(
-        "udf",
-        "iocharset=utf8",
-        ("genisoimage", "genisoimage", args),
+    ReadOnly {
+        fstype: "udf",
+        options: "iocharset=utf8",
+        mkfs: ("genisoimage", "genisoimage", args),
+        fsck: &[],
+        readers: &[SEVEN_ZIP_UDF],
         keeps,
-    );
+    }
+    .is_read_whole();
 }
 
 #[test]
@@ -215,7 +324,19 @@ fn cramfs() {
         ..WHOLE
     };
     let args = &["{dir}", "{image}"];
-    is_read_whole("cramfs", "", ("util-linux", "mkfs.cramfs", args), keeps);
+    ReadOnly {
+        fstype: "cramfs",
+        options: "",
+        mkfs: ("util-linux", "mkfs.cramfs", args),
+        fsck: &[("util-linux", "fsck.cramfs", &[])],
+        readers: &[unpack(
+            "util-linux",
+            "fsck.cramfs",
+            &["--extract=out", "{image}"],
+        )],
+        keeps,
+    }
+    .is_read_whole();
 }
 
 #[test]
@@ -231,5 +352,13 @@ fn romfs() {
         ..WHOLE
     };
     let args = &["-d", "{dir}", "-f", "{image}"];
-    is_read_whole("romfs", "", ("genromfs", "genromfs", args), keeps);
+    ReadOnly {
+        fstype: "romfs",
+        options: "",
+        mkfs: ("genromfs", "genromfs", args),
+        fsck: &[],
+        readers: &[Reader::Grub],
+        keeps,
+    }
+    .is_read_whole();
 }
