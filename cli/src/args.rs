@@ -1,10 +1,12 @@
 //! The command line.
 
+use crate::failure::Failure;
 use crate::session::Kept;
 use crate::verbs::*;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
+use tane::Address;
 
 const LONG_ABOUT: &str = "\
 Look into disk images and copy in and out of them.
@@ -112,6 +114,11 @@ pub struct Global {
     /// or btrfs; can be repeated
     #[arg(long, global = true, value_name = "IMAGE", help_heading = "Image")]
     pub with: Vec<PathBuf>,
+    /// A layer below the image, IMAGE or IMAGE@SELECTOR: its files are seen where the
+    /// image has none of that name, as overlayfs shows them, for reading. Can be
+    /// repeated, each below those before
+    #[arg(long, global = true, value_name = "IMAGE", help_heading = "Image")]
+    pub lower: Vec<PathBuf>,
     /// A file whose first line opens LUKS volumes; - is standard input
     #[arg(long, global = true, value_name = "FILE", help_heading = "Image")]
     pub passphrase_file: Option<PathBuf>,
@@ -158,6 +165,9 @@ pub struct Global {
     /// What is read and written is needed once.
     #[arg(skip)]
     pub copies: bool,
+    /// The layers of --lower are below another image than the one to be opened.
+    #[arg(skip)]
+    pub alone: bool,
 }
 
 impl Global {
@@ -167,6 +177,25 @@ impl Global {
             copies: true,
             ..self.clone()
         }
+    }
+
+    /// For the destination of a copy: the layers are below the source.
+    pub fn above(&self, source: &Address, dest: &Address) -> Result<Global, Failure> {
+        let text = match (source, dest) {
+            _ if self.lower.is_empty() => None,
+            (Address::Host(_), _) => Some("is for images that are read, and the source is none"),
+            (Address::Image(a), Address::Image(b)) if a.same_file(b) => {
+                Some("shows several images as one for reading, and this one is written")
+            }
+            _ => None,
+        };
+        if let Some(text) = text {
+            return Err(Failure::usage(format!("--lower {text}")));
+        }
+        Ok(Global {
+            alone: true,
+            ..self.clone()
+        })
     }
 
     /// Whether what is written is to be forgotten.
@@ -313,6 +342,49 @@ mod tests {
         for wrong in ["", "0", "-1", "soon", "1d", "nan", "inf"] {
             assert!(parse_time(wrong).is_err(), "{wrong}");
         }
+    }
+
+    /// The command lines in a text: what stands behind two spaces or more says what
+    /// they do, and what follows a pipe is another's.
+    fn command_lines(text: &str) -> impl Iterator<Item = Vec<String>> + '_ {
+        let starts = |line: &&str| line.starts_with("tane ") && !line.contains("...");
+        let parts = text
+            .lines()
+            .map(str::trim)
+            .flat_map(|line| line.split(" && "));
+        parts.filter(starts).map(|line| {
+            let line = line.split("   ").next().unwrap_or_default();
+            let line = line.split(['|', '>', '#']).next().unwrap_or_default();
+            line.split_whitespace()
+                .map(|word| word.replace(['\'', '"'], ""))
+                .collect()
+        })
+    }
+
+    #[test]
+    fn command_lines_in_the_help_and_the_documentation_are_understood() {
+        use clap::CommandFactory;
+        let mut texts = vec![
+            include_str!("../../README.md").to_owned(),
+            include_str!("../../docs/cli.md").to_owned(),
+            include_str!("../../docs/jail.md").to_owned(),
+        ];
+        let command = Cli::command();
+        for command in std::iter::once(&command).chain(command.get_subcommands()) {
+            texts.extend(command.get_after_help().map(ToString::to_string));
+        }
+        let mut count = 0;
+        for text in &texts {
+            for line in command_lines(text) {
+                let words = crate::verbs::find::accept_single_dashes(
+                    line.iter().map(std::ffi::OsString::from),
+                );
+                let parsed = Cli::try_parse_from(words);
+                assert!(parsed.is_ok(), "{line:?}: {}", parsed.err().unwrap());
+                count += 1;
+            }
+        }
+        assert!(count > 50, "{count}");
     }
 
     #[test]

@@ -52,6 +52,7 @@ mod kernel;
 mod label;
 mod machine;
 mod map;
+mod merge;
 mod metadata;
 mod missing;
 mod mount;

@@ -29,6 +29,8 @@ pub struct Mount {
     _disk: Option<Disk>,
     /// If it was mounted through one.
     image: Option<Image>,
+    /// What it shows, if that is several.
+    _layers: Vec<Mount>,
 }
 
 impl Mount {
@@ -41,7 +43,14 @@ impl Mount {
             place,
             fstype,
             image: None,
+            _layers: Vec::new(),
         }
+    }
+
+    /// Hold on to the mounts it shows.
+    pub(crate) fn above(mut self, layers: Vec<Mount>) -> Self {
+        self._layers = layers;
+        self
     }
 
     /// Hold on to the image it is on.

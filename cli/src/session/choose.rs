@@ -4,13 +4,13 @@ use super::machine::Machine;
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use std::path::PathBuf;
-use tane::ImagePath;
+use tane::{ImagePath, Volumes};
 
 /// The device inside the kernel of the file system that the address means.
 pub fn choose(machine: &Machine, at: &ImagePath, global: &Global) -> Result<PathBuf> {
     let (selector, any_type) = (at.selector.as_ref(), global.fs.is_some());
     let chosen = machine.volumes()?.choose(&at.image, selector, any_type);
-    device(machine, chosen)
+    device(machine.volumes()?, chosen)
 }
 
 /// The device that the address means, whatever is on it: without a selector the
@@ -18,12 +18,12 @@ pub fn choose(machine: &Machine, at: &ImagePath, global: &Global) -> Result<Path
 pub fn choose_place(machine: &Machine, at: &ImagePath) -> Result<PathBuf> {
     let volumes = machine.volumes()?;
     device(
-        machine,
+        volumes,
         volumes.choose_place(&at.image, at.selector.as_ref()),
     )
 }
 
-fn device(machine: &Machine, chosen: tane::Result<usize>) -> Result<PathBuf> {
+pub(super) fn device(volumes: &Volumes, chosen: tane::Result<usize>) -> Result<PathBuf> {
     let failure = |e: tane::Error| {
         let mut failure = Failure::of_image(&e);
         if e.errno() == libc::ENOKEY {
@@ -32,6 +32,6 @@ fn device(machine: &Machine, chosen: tane::Result<usize>) -> Result<PathBuf> {
         failure
     };
     let index = chosen.map_err(failure)?;
-    let device = machine.volumes()?.list()[index].device.clone();
+    let device = volumes.list()[index].device.clone();
     device.ok_or_else(|| Failure::image("the disk is gone"))
 }

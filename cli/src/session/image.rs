@@ -1,6 +1,7 @@
 //! An image, mounted by a kernel of our own.
 
 use super::choose::choose;
+use super::lower;
 use super::machine::Machine;
 use super::place::Place;
 use super::Access;
@@ -55,6 +56,7 @@ pub(super) fn mount(
         };
         Failure::image(format!("{name}: {what}; tane inspect shows what is there"))
     })?;
+    let mount = lower::merge(mount, &at.image, &machine)?;
     Ok(Opened {
         kernel: machine.kernel.clone(),
         mount: Some(mount),

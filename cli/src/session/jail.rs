@@ -6,7 +6,7 @@
 //! too. `docs/jail.md` says what remains.
 
 use super::machine::{kernel_image, tiny_image};
-use super::{is_host_kernel, scratch, Access};
+use super::{is_host_kernel, lower, scratch, Access};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use std::path::{Path, PathBuf};
@@ -167,6 +167,10 @@ pub(super) fn enter(
         for image in &global.with {
             allow_image(&mut jail, image, access, global);
         }
+        let below = lower::named(global)?;
+        for at in &below {
+            allow_image(&mut jail, &at.image, Access::Read, global);
+        }
         for path in needs.trees.iter().filter(|p| p.exists()) {
             jail.write_beneath(path);
         }
@@ -187,6 +191,7 @@ pub(super) fn enter(
             }
         }
         let with = global.with.iter().map(|p| p.as_path());
+        let with = with.chain(below.iter().map(|at| at.image.as_path()));
         let named = needs.images.iter().map(|(image, _)| image.as_path());
         needs.network = named.chain(with).any(is_remote);
         if needs.network {

@@ -1,5 +1,6 @@
 //! A kernel of our own, and the image that is its disk.
 
+use super::lower::{self, Lower};
 use super::{jail, memory, nested, secrets, Access, Opened};
 use crate::args::{Global, Verity};
 use crate::failure::{Failure, Result};
@@ -13,6 +14,8 @@ use tane::{Disk, ImagePath, Volume, VolumeOptions, Volumes};
 pub struct Machine {
     /// Found when first asked for; before the disks, which they lie on.
     volumes: OnceLock<Volumes>,
+    /// The layers below it, the topmost first.
+    pub(super) lower: Vec<Lower>,
     /// The image that was named, then those it comes with.
     disks: Vec<Disk>,
     /// What they are called.
@@ -98,6 +101,7 @@ impl Machine {
     fn of(kernel: tane::Kernel, global: &Global) -> Machine {
         Machine {
             volumes: OnceLock::new(),
+            lower: Vec::new(),
             disks: Vec::new(),
             names: Vec::new(),
             secrets: Mutex::default(),
@@ -118,6 +122,7 @@ impl Machine {
             let with = global.with.iter().map(|p| p.as_path());
             std::iter::once(at.image.as_path()).chain(with)
         };
+        let below = lower::below(access, global)?;
         let secrets = global.kept.secrets(global)?;
         let mut kernel = kernel_image(global)?;
         let tiny = tiny_image(global);
@@ -127,16 +132,19 @@ impl Machine {
         let opened = images().map(|image| options.open_image(image));
         let opened = opened.collect::<std::result::Result<Vec<_>, _>>();
         let opened = opened.map_err(|e| Failure::of_image(&e))?;
+        let below = lower::open(below, global)?;
         if let Some(tiny) = tiny.filter(|_| opened.iter().all(tane::DiskImage::is_plain)) {
             kernel = tiny;
         }
-        let memory = memory::of(opened.iter().map(tane::DiskImage::size), global);
+        let sizes = opened.iter().chain(below.iter().map(|(_, image)| image));
+        let memory = memory::of(sizes.map(tane::DiskImage::size), global);
         let mut machine = Machine::booted(&kernel, memory, global)?;
         machine.secrets = Mutex::new(secrets);
         jail::close(global)?;
         for (image, opened) in images().zip(opened) {
             machine.add(image, opened, &options)?;
         }
+        machine.lower = lower::add(&machine.kernel, below, &machine.secrets(), global)?;
         Ok(machine)
     }
 
@@ -154,7 +162,14 @@ impl Machine {
         for image in std::iter::once(image).chain(global.with.iter().map(|p| p.as_path())) {
             machine.open_disk(image, &options)?;
         }
+        machine.add_lower(access, global)?;
         Ok(machine)
+    }
+
+    fn add_lower(&mut self, access: Access, global: &Global) -> Result<()> {
+        let below = lower::open(lower::below(access, global)?, global)?;
+        self.lower = lower::add(&self.kernel, below, &self.secrets(), global)?;
+        Ok(())
     }
 
     /// With a disk that is a file of another image, whose Linux comes first.
@@ -178,6 +193,7 @@ impl Machine {
         for image in &global.with {
             machine.open_disk(image, &options)?;
         }
+        machine.add_lower(access, global)?;
         Ok(machine)
     }
 
@@ -208,7 +224,7 @@ impl Machine {
         self.outer.map(|outer| *outer)
     }
 
-    fn options(access: Access, global: &Global) -> tane::DiskOptions {
+    pub(super) fn options(access: Access, global: &Global) -> tane::DiskOptions {
         let mut options = tane::DiskOptions::new();
         options.snapshot(access == Access::Read || global.forgets());
         if let Some(format) = global.format {
@@ -263,9 +279,10 @@ impl Machine {
     /// Why Linux could not read or write a disk, which it knows as an I/O error
     /// only: a sentence for each disk that had such.
     pub fn causes(&self) -> Vec<String> {
-        let disks = self.names.iter().zip(&self.disks);
+        let disks = self.names.iter().cloned().zip(&self.disks);
+        let disks = disks.chain(self.lower.iter().map(|lower| (lower.name(), &lower.disk)));
         let failed = disks.filter_map(|(name, disk)| Some((name, disk.first_error()?)));
-        failed.map(|(name, error)| cause(name, &error)).collect()
+        failed.map(|(name, error)| cause(&name, &error)).collect()
     }
 
     /// The failure, or what caused it.
@@ -383,6 +400,8 @@ pub(super) fn kernel_image(global: &Global) -> Result<PathBuf> {
 /// What serves plain images, unless somebody wants something else.
 pub(super) fn tiny_image(global: &Global) -> Option<PathBuf> {
     let any = global.kernel.is_none() && global.fs.is_none() && global.verity.is_none();
+    // It has no overlayfs.
+    let any = any && (global.lower.is_empty() || global.alone);
     match any && global.with.is_empty() && global.cpus.unwrap_or(1) == 1 {
         true => tane::tiny_image(),
         false => None,

@@ -6,6 +6,7 @@ mod end;
 mod image;
 mod jail;
 mod kept;
+mod lower;
 mod machine;
 mod memory;
 mod nested;
@@ -143,6 +144,11 @@ impl Session {
             interrupt::be_orderly();
         }
         if is_host_kernel(global) {
+            if !global.lower.is_empty() {
+                return Err(Failure::usage(
+                    "--lower is for images, not for --kernel host",
+                ));
+            }
             return Ok(Session::Directory {
                 path: at.image.clone().into(),
             });

@@ -47,6 +47,9 @@ impl Target {
             let text = "is inside another image: copy it out of there first";
             return Err(Failure::usage(format!("{}: {text}", at.image.display())));
         }
+        if !global.lower.is_empty() {
+            return Err(Failure::usage("--lower is for verbs that read files"));
+        }
         let machine = Machine::with_image(at, access, global)?;
         let device = match blank {
             true => choose_place(&machine, at)?,

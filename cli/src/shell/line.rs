@@ -145,6 +145,7 @@ impl Line {
             overlay,
             trust,
             with,
+            lower,
             passphrase_file,
             key_file,
             sector_size,
@@ -158,6 +159,7 @@ impl Line {
             verbose,
             kept: _,
             copies: _,
+            alone: _,
         } = self.global.clone();
         let whole = kernel.is_some() || memory.is_some() || cpus.is_some() || append.is_some();
         if whole || no_jail || time_limit.is_some() || memory_limit.is_some() {
@@ -168,7 +170,7 @@ impl Line {
         let own = fs.is_some() || options.is_some() || format.is_some() || overlay.is_some();
         let own = own || passphrase_file.is_some() || key_file.is_some();
         let own = own || sector_size.is_some() || verity.is_some();
-        let own = own || !trust.is_empty() || !with.is_empty();
+        let own = own || !trust.is_empty() || !with.is_empty() || !lower.is_empty();
         if own && !matches!(self.what, What::Own(Own::Open { .. })) {
             return Err(Failure::usage(
                 "options of an image are for the command that opens it: open --overlay FILE IMAGE",
@@ -186,6 +188,7 @@ impl Line {
                 overlay,
                 trust,
                 with,
+                lower,
                 passphrase_file,
                 key_file,
                 sector_size,
@@ -215,7 +218,8 @@ pub fn absolute(global: &mut Global) -> Result<()> {
     ];
     single.into_iter().flatten().try_for_each(one)?;
     global.trust.iter_mut().try_for_each(one)?;
-    global.with.iter_mut().try_for_each(one)
+    global.with.iter_mut().try_for_each(one)?;
+    global.lower.iter_mut().try_for_each(one)
 }
 
 #[cfg(test)]

@@ -138,7 +138,7 @@ fn path_and_prefix(at: &Address) -> (&[u8], Vec<u8>) {
 }
 
 fn pass(sources: &[Address], dest: &Address, args: &Args, global: &Global) -> Result<u8> {
-    let to = End::open(dest, Access::Write, global)?;
+    let to = End::open(dest, Access::Write, &global.above(&sources[0], dest)?)?;
     let from = match (&sources[0], dest, &to) {
         _ if same_place(&sources[0], dest) => None,
         // Another partition of the image that is being written.
