@@ -9,8 +9,10 @@ package tane
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"runtime"
 	"syscall"
 	"unsafe"
@@ -26,8 +28,8 @@ import (
 // moves with the stack.)
 
 // AlignedBytes makes a slice whose first byte lies at a multiple of align, a power
-// of two: for O_DIRECT on files of the host. Ask DirectAlignment for what a file
-// wants. For files inside an image use [FS.NewBuffer].
+// of two: for O_DIRECT on files of the host. [BufferFor] asks what the file wants. For
+// files inside an image use [FS.NewBuffer].
 func AlignedBytes(size, align int) []byte {
 	if align <= 0 || align&(align-1) != 0 {
 		panic(fmt.Sprintf("tane: alignment %d is no power of two", align))
@@ -39,18 +41,72 @@ func AlignedBytes(size, align int) []byte {
 	return room[skip : skip+size : skip+size]
 }
 
+// BufferFor makes a slice for direct I/O on a file of the host, opened with
+// syscall.O_DIRECT: aligned as [HostAlignment] says, and size bytes long or a little
+// longer, as lengths have to be multiples too. Where the host does not say what it
+// wants, that is a page: no disk that Linux knows wants more.
+func BufferFor(file *os.File, size int) ([]byte, error) {
+	memory, offset, err := HostAlignment(file)
+	if errors.Is(err, syscall.EOPNOTSUPP) {
+		memory, offset = os.Getpagesize(), os.Getpagesize()
+	} else if err != nil {
+		return nil, err
+	}
+	if offset == 0 {
+		return nil, &fs.PathError{Op: "direct I/O", Path: file.Name(), Err: syscall.EINVAL}
+	}
+	return AlignedBytes((size+offset-1)/offset*offset, memory), nil
+}
+
+// HostAlignment is what the host's statx(2) says of direct I/O on a file of its own,
+// with STATX_DIOALIGN of Linux 6.1 and newer: as [File.DirectAlignment] says it of
+// a file inside an image. syscall.EOPNOTSUPP if the host or its file system does not
+// know.
+func HostAlignment(file *os.File) (memory, offset int, err error) {
+	conn, err := file.SyscallConn()
+	if err != nil {
+		return 0, 0, err
+	}
+	var answer statxAnswer
+	var errno syscall.Errno
+	err = conn.Control(func(fd uintptr) {
+		var empty [1]byte
+		_, _, errno = syscall.Syscall6(sysStatx, fd, uintptr(unsafe.Pointer(&empty)),
+			atEmptyPath, statxDioalign, uintptr(unsafe.Pointer(&answer)), 0)
+	})
+	if err == nil && errno != 0 {
+		err = &fs.PathError{Op: "statx", Path: file.Name(), Err: errno}
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	return answer.alignment(file.Name())
+}
+
+// Of statx(2), which Go's syscall package does not have.
+const (
+	atEmptyPath   = 0x1000
+	statxDioalign = 0x2000
+	sysStatx      = 332
+)
+
+// struct statx: stx_mask at 0, stx_dio_mem_align at 152, stx_dio_offset_align.
+type statxAnswer [256]byte
+
+func (a *statxAnswer) alignment(name string) (memory, offset int, err error) {
+	word := func(at int) int { return int(*(*uint32)(unsafe.Pointer(&a[at]))) }
+	if word(0)&statxDioalign == 0 {
+		return 0, 0, &fs.PathError{Op: "statx", Path: name, Err: syscall.EOPNOTSUPP}
+	}
+	return word(152), word(156), nil
+}
+
 // DirectAlignment is what statx(2) says of direct I/O on a file: the multiple that
 // memory must start at, and that offsets and lengths must be of, in bytes. Both are
 // 0 if the file takes no direct I/O; syscall.EOPNOTSUPP if Linux does not know, or
 // runs in a jail ([Options.NoJail]).
 func (f *File) DirectAlignment() (memory, offset int, err error) {
-	const (
-		atEmptyPath   = 0x1000
-		statxDioalign = 0x2000
-		sysStatx      = 332
-	)
-	// struct statx: stx_mask at 0, stx_dio_mem_align at 152, stx_dio_offset_align.
-	answer := (*[256]byte)(C.calloc(1, 256))
+	answer := (*statxAnswer)(C.calloc(1, C.size_t(unsafe.Sizeof(statxAnswer{}))))
 	defer C.free(unsafe.Pointer(answer))
 	empty := C.CString("")
 	defer free(empty)
@@ -62,11 +118,7 @@ func (f *File) DirectAlignment() (memory, offset int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	word := func(at int) int { return int(*(*uint32)(unsafe.Pointer(&answer[at]))) }
-	if word(0)&statxDioalign == 0 {
-		return 0, 0, &fs.PathError{Op: "statx", Path: f.name, Err: syscall.EOPNOTSUPP}
-	}
-	return word(152), word(156), nil
+	return answer.alignment(f.name)
 }
 
 // Buffer is memory that consists of pages of the kernel's: the only one that a file
