@@ -26,7 +26,8 @@ type Options struct {
 	Write bool
 	// Format is the container: "raw", "qcow2", "vmdk", …; "": told by the content.
 	Format string
-	// Overlay is a qcow2 file that gets what is written, in the image's stead.
+	// Overlay is a qcow2 file that gets what is written, in the image's stead;
+	// ":memory:" keeps that in memory and forgets it.
 	Overlay string
 	// Trust lists files and directories that the image may name as its parts,
 	// beside those in its own directory.

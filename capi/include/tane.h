@@ -220,6 +220,16 @@ int tane_disk_add(struct tane_kernel *kernel, const struct tane_block_ops *ops,
 		  struct tane_disk **disk);
 
 /*
+ * Like tane_disk_open(), with a disk of memory: size bytes, all zero. It takes
+ * memory where it is written first, gives it back where it is discarded and
+ * when it goes away, and may be larger than memory: what has no room is an I/O
+ * error inside the kernel.
+ */
+int tane_disk_ram(struct tane_kernel *kernel, uint64_t size,
+		  const struct tane_disk_options *options,
+		  struct tane_disk **disk);
+
+/*
  * The disk's device node inside the kernel, such as "/dev/vda". Valid as long
  * as the handle. Cannot fail.
  */
@@ -408,7 +418,10 @@ struct tane_image_options {
 	uint32_t reserved;
 	/* "raw", "qcow2", "vmdk", ...; NULL: told by the content. */
 	const char *format;
-	/* Put what is written into this qcow2 file, or NULL. */
+	/*
+	 * Put what is written into this qcow2 file; ":memory:" keeps it in memory
+	 * and forgets it at the end. Or NULL.
+	 */
 	const char *overlay;
 	/*
 	 * Files and directories that the image MAY name as its backing file or

@@ -89,6 +89,22 @@ pub unsafe extern "C" fn tane_disk_add(
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn tane_disk_ram(
+    kernel: *mut TaneKernel,
+    size: u64,
+    raw: *const RawDiskOptions,
+    disk: *mut *mut TaneDisk,
+) -> i32 {
+    // SAFETY: as tane.h says.
+    answer(|| unsafe {
+        let (kernel, options) = (handle(kernel)?.here()?, options(raw)?);
+        give(disk, || {
+            Ok(TaneDisk::new(kernel.add_ram_disk_with(size, &options)?))
+        })
+    })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn tane_disk_device(disk: *const TaneDisk) -> *const c_char {
     // SAFETY: as tane.h says.
     match unsafe { handle(disk) } {

@@ -180,6 +180,28 @@ static void directories_are_listed(void)
 	tane_closedir(dir);
 }
 
+static void a_disk_of_memory_may_be_larger_than_that(void)
+{
+	const uint64_t size = 1ull << 42;
+	char text[512] = "far behind", back[512] = "";
+	struct tane_disk *disk;
+	int64_t fd;
+
+	CHECK(tane_disk_ram(kernel, size, NULL, &disk) == 0);
+	CHECK(tane_disk_size(disk) == (int64_t)size);
+	fd = tane_syscall(kernel, SYS_open, (uintptr_t)tane_disk_device(disk),
+			  O_RDWR, 0, 0, 0, 0);
+	CHECK(fd >= 0);
+	CHECK(tane_syscall(kernel, SYS_pwrite64, fd, (uintptr_t)text, 512,
+			   size - 512, 0, 0) == 512);
+	CHECK(tane_syscall(kernel, SYS_fsync, fd, 0, 0, 0, 0, 0) == 0);
+	CHECK(tane_syscall(kernel, SYS_pread64, fd, (uintptr_t)back, 512,
+			   size - 512, 0, 0) == 512);
+	CHECK(!memcmp(text, back, 512));
+	CHECK(tane_syscall(kernel, SYS_close, fd, 0, 0, 0, 0, 0) == 0);
+	tane_disk_close(disk);
+}
+
 static void *worker(void *arg)
 {
 	char path[32], content[4] = "";
@@ -314,6 +336,7 @@ int main(int argc, char **argv)
 	directories_are_listed();
 	threads_do_not_disturb_each_other();
 	a_disk_of_functions_is_released_once();
+	a_disk_of_memory_may_be_larger_than_that();
 	what_the_log_says();
 
 	CHECK(tane_sync(mount) == 0);

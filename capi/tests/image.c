@@ -99,6 +99,24 @@ static void writing_takes_the_flag_and_locks_the_image(void)
 	CHECK(tane_image_open(kernel, "/none", NULL, &second) == -ENOENT);
 }
 
+static void what_is_written_to_memory_is_forgotten(void)
+{
+	struct tane_image_options options = {
+		.size = sizeof(options), .flags = TANE_IMAGE_WRITE,
+		.overlay = ":memory:",
+	};
+	struct tane_image *image;
+	struct tane_mount *mount;
+
+	for (int i = 0; i < 2; i++) {
+		CHECK(!tane_image_open(kernel, file, &options, &image));
+		mount = mount_it(image, NULL);
+		CHECK(!tane_mkdir(mount, "/forgotten", 0755));
+		CHECK(!tane_unmount(mount));
+		tane_image_close(image);
+	}
+}
+
 static int parse(const char *format, uint32_t flags, struct tane_address *at)
 {
 	char text[4096];
@@ -137,6 +155,7 @@ int main(int argc, char **argv)
 	a_selector_means_what_it_means_to_the_command();
 	volumes_are_described();
 	writing_takes_the_flag_and_locks_the_image();
+	what_is_written_to_memory_is_forgotten();
 	addresses_are_taken_apart();
 	tane_kernel_close(kernel);
 	return 0;

@@ -8,6 +8,7 @@
 //! reference count is written. Such entries wait here for the end of a flush.
 
 mod discard;
+mod zstd;
 
 use crate::backend::{check_range, in_steps, refuse_write, Backend};
 use crate::buffers::{buffer, buffer_mut, gather, scatter, total, Buffers};
@@ -16,7 +17,7 @@ use imago::io_buffers::{IoVector, IoVectorMut};
 use imago::qcow2::Qcow2 as Driver;
 use imago::storage::drivers::CommonStorageHelper;
 use imago::{
-    DenyImplicitOpenGate, FormatAccess, FormatCreateBuilder, FormatDriverBuilder, Storage,
+    DenyImplicitOpenGate, FormatAccess, FormatCreateBuilder, FormatDriverBuilder, Mapping, Storage,
 };
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -40,10 +41,16 @@ pub(crate) struct Qcow2 {
     access: RwLock<FormatAccess<Stored>>,
     size: u64,
     write: bool,
+    /// If they are compressed by zstd.
+    zstd: Option<zstd::Clusters>,
 }
 
 /// A qcow2 file that is open, and not yet put on what is below it.
-pub(crate) struct Opening(Driver<Stored>, bool);
+pub(crate) struct Opening {
+    driver: Driver<Stored>,
+    write: bool,
+    zstd: Option<zstd::Clusters>,
+}
 
 impl Opening {
     pub fn new(file: Arc<dyn Backend>, write: bool) -> io::Result<Self> {
@@ -51,11 +58,26 @@ impl Opening {
         if write {
             check_counts(&file)?;
         }
-        Driver::open_image(Stored::new(file), write).map(|driver| Self(driver, write))
+        let zstd = zstd::Clusters::of(&file)?;
+        let file = match &zstd {
+            Some(_) if write => {
+                let text = "has zstd compressed clusters, which are only read: put an overlay \
+                            above it, or use zlib (qemu-img convert -O qcow2)";
+                return Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, text));
+            }
+            Some(_) => Arc::new(zstd::Plain(file)),
+            None => file,
+        };
+        let driver = Driver::open_image(Stored::new(file), write)?;
+        Ok(Self {
+            driver,
+            write,
+            zstd,
+        })
     }
 
     pub fn names(&self) -> Names {
-        let driver = &self.0;
+        let driver = &self.driver;
         Names {
             backing: driver.implicit_backing_file().cloned(),
             backing_format: driver.implicit_backing_format().cloned(),
@@ -64,7 +86,7 @@ impl Opening {
     }
 
     pub fn needs_data_file(&self) -> bool {
-        self.0.requires_external_data_file()
+        self.driver.requires_external_data_file()
     }
 
     /// On what its names turned out to be.
@@ -73,13 +95,14 @@ impl Opening {
         backing: Option<Arc<dyn Backend>>,
         data: Option<Arc<dyn Backend>>,
     ) -> io::Result<Qcow2> {
-        self.0.set_backing(backing.map(below).transpose()?);
-        self.0.set_data_file(data.map(Stored::new));
-        let access = FormatAccess::new(self.0);
+        self.driver.set_backing(backing.map(below).transpose()?);
+        self.driver.set_data_file(data.map(Stored::new));
+        let access = FormatAccess::new(self.driver);
         Ok(Qcow2 {
             size: access.size(),
             access: RwLock::new(access),
-            write: self.1,
+            write: self.write,
+            zstd: self.zstd,
         })
     }
 }
@@ -124,9 +147,6 @@ fn check_features(file: &dyn Backend) -> io::Result<()> {
         }
         () if features & 2 != 0 => {
             refuse("is marked as damaged; repair it with qemu-img check -r all")
-        }
-        () if features & 8 != 0 && head[100..104].first() == Some(&1) => {
-            refuse("has zstd compressed clusters; use zlib: qemu-img convert -O qcow2")
         }
         () if features & 16 != 0 => {
             refuse("has extended L2 entries; leave them out: qemu-img convert -O qcow2")
@@ -199,6 +219,30 @@ impl Qcow2 {
         self.access.read().unwrap_or_else(|e| e.into_inner())
     }
 
+    /// Of an image that is not written, so that what is where stays.
+    fn read_zstd(
+        &self,
+        clusters: &zstd::Clusters,
+        mut to: &mut [u8],
+        mut offset: u64,
+    ) -> io::Result<()> {
+        let access = self.access();
+        while !to.is_empty() {
+            let (mapping, n) = access.get_mapping(offset, to.len() as u64)?;
+            let n = (n as usize).min(to.len());
+            if n == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let (now, rest) = to.split_at_mut(n);
+            match mapping {
+                Mapping::Special { offset, .. } => clusters.read(now, offset)?,
+                _ => access.read(&mut *now, offset)?,
+            }
+            (to, offset) = (rest, offset + n as u64);
+        }
+        Ok(())
+    }
+
     fn check_write(&self, offset: u64, len: u64) -> io::Result<()> {
         if !self.write {
             return Err(refuse_write());
@@ -220,7 +264,10 @@ impl Backend for Qcow2 {
     fn read(&self, to: Buffers, offset: u64) -> io::Result<()> {
         let mut bytes = vec![0; total(to)];
         check_range(self.size, offset, bytes.len() as u64)?;
-        self.access().read(&mut bytes[..], offset)?;
+        match &self.zstd {
+            None => self.access().read(&mut bytes[..], offset)?,
+            Some(clusters) => self.read_zstd(clusters, &mut bytes, offset)?,
+        }
         // SAFETY: guest memory, see `Buffers`.
         unsafe { scatter(&bytes, to) };
         Ok(())

@@ -27,6 +27,7 @@ Rules that hold everywhere:
 
 from ._address import Address
 from ._copy import LossWarning, drive
+from ._disk import RamDisk
 from ._errors import ForkError, KernelError, LockedError, SelectorError
 from ._file import RawFile
 from ._image import Image, Volume, open
@@ -45,6 +46,7 @@ __all__ = [
     "LockedError",
     "LossWarning",
     "Mount",
+    "RamDisk",
     "RawFile",
     "SelectorError",
     "TanePath",

@@ -108,7 +108,7 @@ class Image:
     time_limit    of the jail: after so many seconds it is killed, and what was not
                   synced is lost; else never
     format        what it is, if its content should not tell: "raw", "qcow2", …
-    overlay       put what is written into this qcow2 file
+    overlay       put what is written into this qcow2 file; ":memory:" forgets it
     trust         files and directories that it may name as backing file or extents
     with_images   further images of the same machine
     passphrase    of LUKS volumes: one, or several; bytes for the content of a key

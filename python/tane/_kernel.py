@@ -14,6 +14,7 @@ from ._tane import ffi, lib
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from ._disk import RamDisk
     from ._image import Image
 
 
@@ -44,7 +45,7 @@ class Kernel:
         append: str | None = None,
     ) -> None:
         self._forks = forks()
-        self._images: weakref.WeakSet[Image] = weakref.WeakSet()
+        self._images: weakref.WeakSet[Image | RamDisk] = weakref.WeakSet()
         self._handle: Any = None
         self._jailed = False
         options = ffi.new("struct tane_kernel_options *")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import PurePosixPath
     from types import TracebackType
 
+    from ._disk import RamDisk
     from ._image import Image
     from ._kernel import Kernel
 
@@ -46,7 +47,9 @@ class Mount:
     everything was written.
     """
 
-    def __init__(self, handle: Any, image: Image, selector: str | None) -> None:
+    def __init__(
+        self, handle: Any, image: Image | RamDisk, selector: str | None
+    ) -> None:
         self.image = image
         self._handle: Any = ffi.gc(handle, lib.tane_unmount)
         self._forks = forks()

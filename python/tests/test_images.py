@@ -95,6 +95,15 @@ def test_containers_are_told_by_their_content(image: Path, tmp_path: Path) -> No
     assert digest(qcow2) == before
     with tane.open(qcow2, overlay=overlay) as mount:
         assert mount.read_bytes("hello") == b"changed"
+    with tane.open(qcow2, mode="rw", overlay=":memory:", jail=False) as mount:
+        (mount / "hello").write_text("for now")
+        assert mount.read_bytes("hello") == b"for now"
+    with tane.open(qcow2, mode="rw", overlay=":memory:") as mount:
+        assert mount.read_bytes("hello") == b"from the image\n"
+        (mount / "hello").write_text("for now")
+        assert mount.read_bytes("hello") == b"for now"
+    assert digest(qcow2) == before
+    assert not Path(":memory:").exists()
     with pytest.raises(OSError, match="no such image format"):
         tane.open(qcow2, format="nonsense")
 

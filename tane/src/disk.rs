@@ -167,9 +167,14 @@ impl Kernel {
     /// for the kernel, of which [`Disk::first_error`] has the reason. For a limit
     /// of its own, add a [`Ram::limited`].
     pub fn add_ram_disk(&self, size: u64) -> Result<Disk> {
+        self.add_ram_disk_with(size, &DiskOptions::new())
+    }
+
+    /// [`Self::add_ram_disk`] with a serial number and the like.
+    pub fn add_ram_disk_with(&self, size: u64, options: &DiskOptions) -> Result<Disk> {
         let ram = Ram::new(size);
         let ram = ram.map_err(|e| Error::from_source(errno_or_guess(&e), "make a RAM disk", e))?;
-        self.add_disk(Arc::new(ram), &DiskOptions::new())
+        self.add_disk(Arc::new(ram), options)
     }
 
     fn add_image(

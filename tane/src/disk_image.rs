@@ -27,6 +27,8 @@ pub struct ImageOptions {
     with: Vec<PathBuf>,
     secrets: Vec<Vec<u8>>,
     ask: Option<Ask>,
+    /// What is written is kept in memory.
+    forget: bool,
 }
 
 impl ImageOptions {
@@ -49,9 +51,14 @@ impl ImageOptions {
         self
     }
 
-    /// See [`DiskOptions::overlay`].
+    /// See [`DiskOptions::overlay`]. `:memory:` is no file: what is written stays in
+    /// memory, and is forgotten at the end.
     pub fn overlay(&mut self, file: impl Into<PathBuf>) -> &mut Self {
         let file = file.into();
+        self.forget = file.as_os_str() == ":memory:";
+        if self.forget {
+            return self;
+        }
         self.files.overlay = Some(file.clone());
         self.disk.overlay(file);
         self
@@ -121,8 +128,10 @@ impl ImageOptions {
 
     /// Let a jail open the image at `path` and all that belongs to it.
     pub fn allow(&self, jail: &mut Jail, path: impl AsRef<Path>) {
+        let mut files = self.files.clone();
+        files.write &= !self.forget;
         for image in self.all(path.as_ref()) {
-            self.files.allow(jail, image);
+            files.allow(jail, image);
         }
     }
 
@@ -132,7 +141,7 @@ impl ImageOptions {
     pub fn open_files(&self, path: impl AsRef<Path>) -> Result<OpenedImage> {
         let path = path.as_ref();
         let mut options = self.clone();
-        options.disk.snapshot(!self.files.write);
+        options.disk.snapshot(!self.files.write || self.forget);
         let open = |path: &Path| options.disk.open_image(path);
         Ok(OpenedImage {
             images: self.all(path).map(open).collect::<Result<_>>()?,

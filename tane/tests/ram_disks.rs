@@ -149,3 +149,77 @@ fn the_kernels_own_ram_disks_have_the_number_and_size_that_were_asked_for() {
     assert!(mounted.read("f").expect("reads") == vec![3; 5_000_000]);
     mounted.unmount().expect("unmounts");
 }
+
+/// Memory of a kernel that nothing uses, in bytes.
+fn free(kernel: &Kernel) -> u64 {
+    let proc = kernel.tree("/proc").expect("/proc");
+    let text = proc.read_to_string("meminfo").expect("reads");
+    let number = |name: &str| -> u64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        let words = line.and_then(|line| line.split_whitespace().nth(1));
+        words.and_then(|n| n.parse().ok()).expect(name)
+    };
+    number("MemFree") * 1024
+}
+
+/// brd of 64 GiB in a kernel of 192 MiB: what is written is taken, until there is no
+/// more; and given back when it is discarded.
+#[test]
+fn the_kernels_own_ram_disk_is_larger_than_memory_works_until_it_is_full_and_gives_back() {
+    const BLKDISCARD: u64 = 0x1277;
+    const GIB: u64 = 1 << 30;
+    let image =
+        std::env::var("TANE_IMAGE").map_or_else(|_| tane::default_image(), |p| Ok(p.into()));
+    let Ok(image) = image else { return };
+    if !image.ends_with("tane-default.elf") {
+        return tane_test_support::skip("only the default image has RAM disks of its own");
+    }
+    let builder = Kernel::builder().image(image).memory(192 * MIB);
+    let kernel = builder
+        .cmdline("brd.rd_nr=1 brd.rd_size=67108864")
+        .boot()
+        .expect("boots");
+    let before = free(&kernel);
+    let dev = kernel.tree("/dev").expect("/dev");
+    let mut options = tane::OpenOptions::new();
+    // Past the page cache, which would hold all of it a second time.
+    options.read(true).write(true).custom_flags(libc::O_DIRECT);
+    let ram = options.open(&dev, "ram0").expect("opens");
+    let mut piece = kernel.buffer(MIB as usize).expect("pages");
+    for at in 0..40 {
+        piece.fill(at as u8);
+        ram.write_all_at(&piece, (at + 17) * GIB).expect("writes");
+    }
+    ram.read_exact_at(&mut piece, (30 + 17) * GIB)
+        .expect("reads");
+    assert!(piece.iter().all(|b| *b == 30));
+    ram.read_exact_at(&mut piece, 5 * GIB).expect("reads");
+    assert!(piece.iter().all(|b| *b == 0), "was never written");
+    let taken = before - free(&kernel);
+    assert!((40 * MIB..60 * MIB).contains(&taken), "{taken} bytes");
+
+    let full = (0..400).find_map(|i| ram.write_all_at(&piece, i * MIB).err());
+    let errno = full.expect("192 MiB are not 400").errno();
+    assert!(
+        [libc::EIO, libc::ENOSPC, libc::ENOMEM].contains(&errno),
+        "{errno}"
+    );
+    ram.read_exact_at(&mut piece, 17 * GIB).expect("reads");
+    assert!(kernel.is_alive(), "{}", kernel.last_words());
+
+    let range = [0, 64 * GIB];
+    let args = [
+        ram.kernel_fd() as u64,
+        BLKDISCARD,
+        range.as_ptr() as u64,
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: the call reads two numbers.
+    let done = unsafe { kernel.syscall(libc::SYS_ioctl, args) };
+    assert_eq!(done, 0);
+    let left = free(&kernel);
+    assert!(left + 8 * MIB > before, "{left} of {before} bytes");
+    ram.write_all_at(&piece, 0).expect("has room again");
+}

@@ -98,7 +98,14 @@ pub const WRITABLE: &[(&str, &str)] = &[
     ("vhdx-large", "-O vhdx -o block_size=32M"),
 ];
 
-pub const READABLE: &[(&str, &str)] = &[("vmdk-stream", "-O vmdk -o subformat=streamOptimized")];
+pub const READABLE: &[(&str, &str)] = &[
+    ("vmdk-stream", "-O vmdk -o subformat=streamOptimized"),
+    ("qcow2-zstd", "-c -O qcow2 -o compression_type=zstd"),
+    (
+        "qcow2-zstd-large",
+        "-c -O qcow2 -o compression_type=zstd,cluster_size=2M",
+    ),
+];
 
 /// Numbers that look random and are the same in every run.
 pub struct Numbers(pub u64);
