@@ -12,23 +12,9 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 use tane_test_support::skip;
 
-/// Where cargo put the example; it does not build it for one test by itself.
 fn example() -> &'static Path {
     static PLACE: OnceLock<PathBuf> = OnceLock::new();
-    PLACE.get_or_init(|| {
-        let test = std::env::current_exe().expect("this program");
-        let place = test.ancestors().nth(2).expect("target/PROFILE");
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "-q", "-p", "tane", "--example", "uring"]);
-        cargo
-            .arg("--target-dir")
-            .arg(place.parent().expect("target"));
-        if place.ends_with("release") {
-            cargo.arg("--release");
-        }
-        inside::run(cargo.current_dir(env!("CARGO_MANIFEST_DIR")));
-        place.join("examples/uring")
-    })
+    PLACE.get_or_init(|| inside::example("uring"))
 }
 
 /// Files of all sizes around those of a page and of the example's reads, and

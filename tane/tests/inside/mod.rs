@@ -131,3 +131,19 @@ pub fn run(command: &mut Command) -> String {
     assert!(output.status.success(), "{command:?}: {text}");
     text
 }
+
+/// Where cargo put an example; it does not build it for one test by itself.
+pub fn example(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("this program");
+    let place = test.ancestors().nth(2).expect("target/PROFILE");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "-q", "-p", "tane", "--example", name]);
+    cargo
+        .arg("--target-dir")
+        .arg(place.parent().expect("target"));
+    if place.ends_with("release") {
+        cargo.arg("--release");
+    }
+    run(cargo.current_dir(env!("CARGO_MANIFEST_DIR")));
+    place.join("examples").join(name)
+}
