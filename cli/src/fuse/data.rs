@@ -4,7 +4,7 @@ use super::attr::timespec;
 use super::node::{Node, Open};
 use super::served::{Result, Served};
 use super::ROOT;
-use crate::sys::{Errno, Fd, FlagsData, Kind, Stat};
+use crate::sys::{Errno, Fd, Kind, Stat};
 use fuser::TimeOrNow;
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -25,7 +25,7 @@ pub struct Change {
 }
 
 impl Served {
-    fn node(&self, id: u64) -> Result<(Arc<Node>, Arc<Open>)> {
+    pub fn node(&self, id: u64) -> Result<(Arc<Node>, Arc<Open>)> {
         let node = self.table.get(id)?;
         let open = self.table.open(&node)?;
         Ok((node, open))
@@ -187,21 +187,6 @@ impl Served {
     pub fn removexattr(&self, id: u64, name: &OsStr) -> Result<()> {
         let (_, open) = self.node(id)?;
         self.sys.remove_attribute(&open.fd, &attribute_name(name)?)
-    }
-
-    // ---- flags
-
-    /// chattr(1) and lsattr(1).
-    pub fn ioctl(&self, id: u64, request: u32, data: &mut FlagsData) -> Result<()> {
-        let (node, open) = self.node(id)?;
-        if !matches!(node.kind, Kind::File | Kind::Directory) {
-            return Err(Errno(libc::ENOTTY));
-        }
-        self.sys.flags_ioctl(&open.fd, request, data)?;
-        match node.kind {
-            Kind::Directory => self.learn_case(&node),
-            _ => Ok(()),
-        }
     }
 }
 

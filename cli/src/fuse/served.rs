@@ -1,16 +1,17 @@
 //! The file system of an image, as operations on nodes.
 
 use super::caller::act_for;
-use super::node::{locked, Node, Place};
+use super::node::{Node, Place};
 use super::table::Table;
 use super::turns::Turns;
-use super::{Death, ROOT};
+use super::{Death, FOREVER, ROOT};
 use crate::sys::{folds_case, is_safe_name, Errno, Fd, Kind, Name, Stat, Sys};
 use fuser::Request;
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub type Result<T> = std::result::Result<T, Errno>;
 
@@ -78,13 +79,21 @@ impl Served {
         !self.manner.writable || !self.table.get(parent).is_ok_and(folds)
     }
 
+    /// And for how long, with the attributes: the protocol has one time for both.
+    pub fn remembered(&self, parent: u64) -> Duration {
+        match self.remembers_names(parent) {
+            true => FOREVER,
+            false => Duration::ZERO,
+        }
+    }
+
     /// Looks at an entry and makes it a node.
     fn tell(&self, parent: &Arc<Node>, dir: &Fd, name: CString) -> Result<Found> {
         let stat = self.sys.lstat(dir, &name)?;
         self.told(parent, &stat, name)
     }
 
-    fn told(&self, parent: &Arc<Node>, stat: &Stat, name: CString) -> Result<Found> {
+    pub fn told(&self, parent: &Arc<Node>, stat: &Stat, name: CString) -> Result<Found> {
         let place = || Place {
             parent: parent.clone(),
             name,
@@ -231,69 +240,6 @@ impl Served {
         }
         Ok(())
     }
-
-    // ---- listing
-
-    /// Gives entries from a position on to `add`, until it has no room for one.
-    /// `told`: with what each is, of which the host's kernel then knows.
-    pub fn list(
-        &self,
-        id: u64,
-        position: u64,
-        told: bool,
-        mut add: impl FnMut(&Listed) -> bool,
-    ) -> Result<()> {
-        let node = self.table.get(id)?;
-        let open = self.table.open(&node)?;
-        let mut listing = locked(&open.listing);
-        listing.seek(&open.fd, position)?;
-        loop {
-            let Some(entry) = listing.peek(&open.fd)? else {
-                return Ok(());
-            };
-            let name: CString = entry.name.into();
-            let mut listed = Listed {
-                id: entry.ino,
-                kind: Kind::from_dirent(entry.d_type).unwrap_or(Kind::File),
-                next: entry.next,
-                name,
-                stat: None,
-            };
-            let name = listed.name.to_bytes();
-            let is_dot = name == b"." || name == b"..";
-            if is_dot {
-                listed.kind = Kind::Directory;
-            }
-            let mut room = true;
-            if is_dot || (!told && is_safe_name(name)) {
-                room = add(&listed);
-            } else if is_safe_name(name) {
-                // Gone since it was listed: it is left out.
-                if let Ok(stat) = self.sys.lstat(&open.fd, &listed.name) {
-                    let found = self.told(&node, &stat, listed.name.clone())?;
-                    (listed.id, listed.stat) = (found.id, Some(stat));
-                    room = add(&listed);
-                    if !room {
-                        self.table.forget(found.id, 1);
-                    }
-                }
-            }
-            if !room {
-                return Ok(());
-            }
-            listing.take(listed.next, listed.name.to_bytes());
-        }
-    }
-}
-
-/// An entry of a directory.
-pub struct Listed {
-    pub id: u64,
-    pub kind: Kind,
-    /// The position behind it.
-    pub next: u64,
-    pub name: CString,
-    pub stat: Option<Stat>,
 }
 
 /// What a request calls an entry. The host's kernel sends no others.

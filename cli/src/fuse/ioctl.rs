@@ -1,0 +1,38 @@
+//! The requests that ioctl(2) makes: chattr(1) and lsattr(1).
+
+use super::served::{Result, Served};
+use crate::sys::{Errno, FlagsData, Kind};
+
+impl Served {
+    /// What the request answers, in `room` bytes.
+    pub fn ioctl(&self, id: u64, request: u32, given: &[u8], room: usize) -> Result<Vec<u8>> {
+        let mut data = FlagsData::default();
+        let mut bytes = to_bytes(&data);
+        let fits = given.len() <= bytes.len() && room <= bytes.len();
+        let to = bytes.get_mut(..given.len()).filter(|_| fits);
+        to.ok_or(Errno(libc::ENOTTY))?.copy_from_slice(given);
+        for (word, bytes) in data.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
+        }
+        self.flags(id, request, &mut data)?;
+        bytes = to_bytes(&data);
+        bytes.truncate(room);
+        Ok(bytes)
+    }
+
+    fn flags(&self, id: u64, request: u32, data: &mut FlagsData) -> Result<()> {
+        let (node, open) = self.node(id)?;
+        if !matches!(node.kind, Kind::File | Kind::Directory) {
+            return Err(Errno(libc::ENOTTY));
+        }
+        self.sys.flags_ioctl(&open.fd, request, data)?;
+        match node.kind {
+            Kind::Directory => self.learn_case(&node),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn to_bytes(data: &FlagsData) -> Vec<u8> {
+    data.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
