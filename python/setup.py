@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Builds the wheel: the C library by cargo, the extension by cffi, and puts the
-kernel image beside it. Settings are environment variables:
+kernel images beside it. Settings are environment variables:
 
-TANE_IMAGE          the kernel image to take; else build/images/tane-default.elf of
-                    the source tree
+TANE_IMAGE          the only kernel image to take; else tane-default.elf and, if it is
+                    there, tane-tiny.elf of build/images in the source tree
 TANE_CARGO_PROFILE  the profile of cargo, such as dev; else release
 """
 
@@ -24,6 +24,7 @@ from build_cargo import build  # noqa: E402
 
 ROOT = HERE.parent
 IMAGE = "tane-default.elf"
+TINY = "tane-tiny.elf"
 WORKER = "tane-worker"
 
 # As pyproject.toml says; it has to be there.
@@ -31,20 +32,24 @@ WORKER = "tane-worker"
 
 
 class BuildPy(build_py):
-    """With the kernel image, which is too large to lie in the source tree twice, and
+    """With the kernel images, which are too large to lie in the source tree twice, and
     the program that serves images in a jail."""
 
     def run(self) -> None:
         # What an earlier build left would go into the wheel.
         shutil.rmtree(self.build_lib, ignore_errors=True)
         super().run()
-        image = Path(os.environ.get("TANE_IMAGE") or ROOT / "build/images" / IMAGE)
+        named = os.environ.get("TANE_IMAGE")
+        image = Path(named or ROOT / "build/images" / IMAGE)
         if not image.is_file():
             sys.exit(
                 f"no kernel image {image}: build it (make kernel) or set TANE_IMAGE"
             )
-        # Under the name that the library looks for beside itself.
+        # Under the names that the library looks for beside itself.
         shutil.copyfile(image, Path(self.build_lib, "tane", IMAGE))
+        tiny = image.with_name(TINY)
+        if not named and tiny.is_file():
+            shutil.copyfile(tiny, Path(self.build_lib, "tane", TINY))
         worker = Path(self.build_lib, "tane", WORKER)
         shutil.copy(build("tane-worker", f"/{WORKER}"), worker)
         subprocess.run(["strip", "--strip-debug", worker], check=True)

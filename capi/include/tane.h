@@ -386,7 +386,10 @@ struct tane_worker_options {
 	 * from there.
 	 */
 	const char *program;
-	/* As in struct tane_kernel_options. */
+	/*
+	 * As in struct tane_kernel_options. Without an image, tane-tiny.elf serves
+	 * what it knows, if it is there too.
+	 */
 	const char *image;
 	const char *cmdline;
 	uint64_t memory;
@@ -779,6 +782,18 @@ const char *tane_dir_path(const struct tane_dir *dir);
  * last one. In a walk, 2 says that another directory begins, and gives nothing.
  */
 int tane_readdir(struct tane_dir *dir, struct tane_dirent *entry);
+
+/*
+ * Give the names of many entries that follow in the directory at hand, each with a
+ * NUL, one behind the other, into the len bytes at names; and the type of one after
+ * the other into types, which has room for len / 2: DT_REG and so on, as in
+ * readdir(3). Returns the length of the names. After 0 tane_readdir() says whether a
+ * walk goes on.
+ *
+ * -EINVAL  len is less than 256, which is room for any name
+ */
+int64_t tane_read_names(struct tane_dir *dir, char *names, size_t len,
+			unsigned char *types);
 
 /* Start again at the first entry. */
 int tane_rewinddir(struct tane_dir *dir);

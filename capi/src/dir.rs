@@ -1,6 +1,6 @@
 //! tane_opendir, tane_list and what follows.
 
-use crate::error::{answer, done, Failure, Result};
+use crate::error::{answer, answer64, done, Failure, Result};
 use crate::mount::{Side, TaneMount};
 use crate::pass::{self, bytes, give, handle, take, Sized_};
 use crate::stat::RawStat;
@@ -20,6 +20,23 @@ struct Open {
     path: CString,
     /// About the entry that was given last.
     stat: Option<Stat>,
+    /// What came when nobody could be given it.
+    kept: Option<Next>,
+}
+
+type Next = Result<Option<Listing>>;
+
+impl Open {
+    fn next(&mut self) -> Next {
+        self.stat = None;
+        if let Some(kept) = self.kept.take() {
+            return kept;
+        }
+        Ok(match &mut self.source {
+            Source::Here(lister) => lister.next()?,
+            Source::There(dir) => dir.next()?,
+        })
+    }
 }
 
 enum Source {
@@ -49,6 +66,7 @@ fn open(mount: &TaneMount, path: &OsStr, flags: u32) -> Result<TaneDir> {
         path: top.clone(),
         top,
         stat: None,
+        kept: None,
     })))
 }
 
@@ -107,12 +125,7 @@ pub unsafe extern "C" fn tane_readdir(dir: *mut TaneDir, to: *mut RawDirent) -> 
         pass::check(to)?;
         // SAFETY: as tane.h says.
         let mut open = unsafe { handle(dir) }?.lock();
-        open.stat = None;
-        let next = match &mut open.source {
-            Source::Here(lister) => lister.next()?,
-            Source::There(dir) => dir.next()?,
-        };
-        match next {
+        match open.next()? {
             None => Ok(0),
             Some(Listing::Entry(entry)) => {
                 // SAFETY: as tane.h says.
@@ -130,6 +143,50 @@ pub unsafe extern "C" fn tane_readdir(dir: *mut TaneDir, to: *mut RawDirent) -> 
                 Ok(DIRECTORY)
             }
         }
+    })
+}
+
+/// Room for any name.
+const NAME: usize = 256;
+
+#[no_mangle]
+pub unsafe extern "C" fn tane_read_names(
+    dir: *mut TaneDir,
+    names: *mut c_char,
+    len: usize,
+    types: *mut u8,
+) -> i64 {
+    // SAFETY: as tane.h says.
+    answer64(|| unsafe {
+        let mut open = handle(dir)?.lock();
+        handle(names)?;
+        handle(types)?;
+        if len < NAME {
+            return Err(Failure::new(libc::EINVAL, "there is no room for a name"));
+        }
+        let names = std::slice::from_raw_parts_mut(names.cast::<u8>(), len);
+        let types = std::slice::from_raw_parts_mut(types, len / 2);
+        let (mut used, mut count) = (0, 0);
+        while len - used >= NAME {
+            match open.next() {
+                Ok(Some(Listing::Entry(entry))) => {
+                    let name = entry.name.as_bytes();
+                    names[used..][..name.len()].copy_from_slice(name);
+                    used += name.len() + 1;
+                    names[used - 1] = 0;
+                    types[count] = (entry.kind >> 12) as u8;
+                    count += 1;
+                }
+                next => {
+                    open.kept = Some(next);
+                    break;
+                }
+            }
+        }
+        if used == 0 && matches!(open.kept, Some(Err(_))) {
+            open.next()?;
+        }
+        Ok(used as i64)
     })
 }
 
@@ -159,6 +216,7 @@ pub unsafe extern "C" fn tane_rewinddir(dir: *mut TaneDir) -> i32 {
         // SAFETY: as tane.h says.
         let mut open = unsafe { handle(dir) }?.lock();
         open.path = open.top.clone();
+        open.kept = None;
         match &mut open.source {
             Source::Here(lister) => lister.rewind(),
             Source::There(dir) => dir.rewind(),

@@ -300,28 +300,24 @@ pub unsafe extern "C" fn tane_read_files(
         handle(names)?;
         handle(lengths)?;
         handle(buf.cast::<u8>())?;
-        let mut free = std::slice::from_raw_parts_mut(buf.cast::<u8>(), len);
+        let room = std::slice::from_raw_parts_mut(buf.cast::<u8>(), len);
+        let name = |at| (at < count).then(|| pass::bytes(*names.add(at)));
         let each = |at: usize, fared: std::result::Result<usize, i32>| {
             *lengths.add(at) = fared.map_or_else(|errno| -i64::from(errno), |n| n as i64);
         };
-        let tree = match mount.side() {
-            Side::Here(tree) => tree,
-            Side::There(mount) => {
-                let name = |at| (at < count).then(|| pass::bytes(*names.add(at)));
-                return Ok(mount.read_files(name, free, each)? as i64);
-            }
+        let mount = match mount.side() {
+            Side::Here(mount) => mount,
+            Side::There(mount) => return Ok(mount.read_files(name, room, each)? as i64),
         };
-        for at in 0..count {
-            let name = pass::bytes(*names.add(at))?;
-            match tane_worker::read_file(tree, name, free) {
-                Ok(Some(n)) => {
-                    each(at, Ok(n));
-                    free = &mut free[n..];
-                }
-                Ok(None) => return Ok(at as i64),
-                Err(errno) => each(at, Err(errno)),
-            }
+        let mut bad = None;
+        let paths = (0..).map_while(|at| name(at)?.map_err(|e| bad = Some(e)).ok());
+        let fared = mount.read_files(paths, room);
+        if let Some(failure) = bad {
+            return Err(failure);
         }
-        Ok(count as i64)
+        for (at, one) in fared.iter().enumerate() {
+            each(at, one.as_ref().map(|n| *n).map_err(tane::Error::errno));
+        }
+        Ok(fared.len() as i64)
     })
 }

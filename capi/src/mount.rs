@@ -4,7 +4,7 @@ use crate::error::{answer, done, Failure, Result};
 use crate::kernel::TaneKernel;
 use crate::pass::{self, bytes, c_path, give, handle, read_or_zero, take, text, Sized_};
 use std::ffi::{c_char, CString};
-use tane::{Mount, Tree};
+use tane::Mount;
 use tane_worker::{Calls, MountHow, StatFs};
 
 pub struct TaneMount {
@@ -52,7 +52,7 @@ impl TaneMount {
 
 /// For what is done in two ways.
 pub enum Side<'a> {
-    Here(&'a Tree),
+    Here(&'a Mount),
     There(&'a tane_worker::Mount),
 }
 

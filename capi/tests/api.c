@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Promises of tane.h, on the ext4 image that is the only argument. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -202,6 +203,41 @@ static void a_disk_of_memory_may_be_larger_than_that(void)
 	tane_disk_close(disk);
 }
 
+/* Room for one name after the other, so that a call does not give them all. */
+static void names_come_many_at_once_and_a_walk_goes_on_behind_them(void)
+{
+	struct tane_dirent entry = { .size = sizeof(entry) };
+	char names[260], path[256];
+	struct tane_dir *dir;
+	unsigned char types[130];
+	int n = 0, dirs = 0;
+	int64_t len;
+
+	CHECK(tane_mkdir(mount, "w", 0755) == 0);
+	CHECK(tane_mkdir(mount, "w/d", 0755) == 0);
+	memset(path, 'x', 255);
+	memcpy(path, "w/d/", 4);
+	path[255] = 0;
+	CHECK(tane_mkdir(mount, path, 0755) == 0);
+	CHECK(tane_list(mount, "w", TANE_LIST_WALK, &dir) == 0);
+	CHECK(tane_read_names(dir, names, 255, types) == -EINVAL);
+	do {
+		while ((len = tane_read_names(dir, names, sizeof(names), types)) > 0) {
+			CHECK(len == (int64_t)strlen(names) + 1);
+			CHECK(types[0] == DT_DIR);
+			n++;
+		}
+		CHECK(len == 0);
+		dirs++;
+	} while (tane_readdir(dir, &entry) == 2);
+	CHECK(n == 2 && dirs == 3);
+	CHECK(tane_rewinddir(dir) == 0);
+	CHECK(tane_read_names(dir, names, sizeof(names), types) == 2);
+	CHECK(!strcmp(names, "d"));
+	tane_closedir(dir);
+	CHECK(tane_remove_all(mount, "w") == 0);
+}
+
 static void *worker(void *arg)
 {
 	char path[32], content[4] = "";
@@ -334,6 +370,7 @@ int main(int argc, char **argv)
 	entries_are_made_changed_and_removed();
 	attributes();
 	directories_are_listed();
+	names_come_many_at_once_and_a_walk_goes_on_behind_them();
 	threads_do_not_disturb_each_other();
 	a_disk_of_functions_is_released_once();
 	a_disk_of_memory_may_be_larger_than_that();

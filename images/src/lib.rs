@@ -3,6 +3,7 @@
 //! ```text
 //! backend.rs    Backend: the contract
 //! buffers.rs    lists of guest buffers, and copies to and from them
+//! host_reads.rs   bytes that files of the host have: many with few calls
 //! raw.rs        a file or block device of the host
 //!   lock.rs       its lock while in use
 //!   transfer.rs   reads and writes to the last byte, or at once or not at all
@@ -34,6 +35,7 @@ mod direct;
 mod fault;
 mod format;
 mod fuzz;
+mod host_reads;
 mod http;
 mod lock;
 mod open;
@@ -58,6 +60,7 @@ pub use fault::{Failure, Fault, Operation};
 pub use format::{detect, Format};
 #[doc(hidden)]
 pub use fuzz::fuzz_container;
+pub use host_reads::HostReads;
 pub use http::{is_beside, Login};
 pub use open::open_backend;
 pub use options::{Image, ImageOptions, Layer};

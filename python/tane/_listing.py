@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from ._mount import Mount
 
 
+_DIRECTORY = stat.S_IFDIR >> 12
+# For names that come with one call, in bytes.
+_ROOM = 1 << 16
+
+
 class DirEntry:
     """What scandir() gives: like os.DirEntry. Its type is known without a call."""
 
@@ -81,6 +86,7 @@ class ScanDir:
         self._handle: Any = ffi.gc(to[0], lib.tane_closedir)
         self._mount = mount
         self._path = path
+        self._room: Any = None
         self._stats: Any = None
         if flags & lib.TANE_LIST_STAT:
             self._stats = ffi.new("struct tane_stat *", {"size": STAT_SIZE})
@@ -91,32 +97,51 @@ class ScanDir:
     def __iter__(self) -> ScanDir:
         return self
 
-    def __next__(self) -> DirEntry:
-        found = self._next()
-        assert found is not None, "no walk"
-        return found
-
-    def _next(self) -> DirEntry | None:
-        handle, entry = self._handle, self._entry
-        if handle is None:
-            raise StopIteration
-        answer = lib.tane_readdir(handle, entry)
+    def _read(self) -> int:
+        answer = lib.tane_readdir(self._handle, self._entry)
         if answer < 0:
             self.close()
             fail(-answer, self._path, made=self._mount._forks)
-        if answer == 0:
+        return int(answer)
+
+    def _follow(self) -> bool:
+        """Into the next directory of a walk, when all names of one have been read."""
+        if self._read() == 0:
+            return False
+        self._path = os.fsdecode(ffi.string(lib.tane_dir_path(self._handle)))
+        return True
+
+    def __next__(self) -> DirEntry:
+        handle, entry = self._handle, self._entry
+        if handle is None:
+            raise StopIteration
+        if self._read() == 0:
             self.close()
             raise StopIteration
-        if answer == 2:
-            # A walk goes on, in this directory.
-            self._path = os.fsdecode(ffi.string(lib.tane_dir_path(handle)))
-            self._base = self._path + "/"
-            return None
         name = os.fsdecode(ffi.unpack(entry.name, entry.name_len))
         found = DirEntry(self._mount, self._base + name, name, entry.ino, entry.type)
         if self._stats is not None and lib.tane_entry_stat(handle, self._stats) == 0:
             found._lstat = stat_result(self._stats)
         return found
+
+    def _names(self) -> tuple[list[str], bytes]:
+        """The names that are left in this directory, and their types: S_IFMT >> 12."""
+        names: list[str] = []
+        types = b""
+        if self._room is None:
+            # A name takes two bytes at least.
+            self._room = ffi.new("char[]", _ROOM), ffi.new("unsigned char[]", _ROOM // 2)
+        room, kinds = self._room
+        while True:
+            length = lib.tane_read_names(self._handle, room, _ROOM, kinds)
+            if length < 0:
+                self.close()
+                fail(-length, self._path, made=self._mount._forks)
+            if length == 0:
+                return names, types
+            some = os.fsdecode(ffi.unpack(room, length - 1)).split("\0")
+            names += some
+            types += ffi.buffer(kinds, len(some))[:]
 
     def close(self) -> None:
         self._handle = None
@@ -151,21 +176,16 @@ def walk_at_once(mount: Mount, top: str) -> Iterator[tuple[str, list[str], list[
     """As Mount.walk(), top down, of what nobody changes: all of it in one go."""
     below = _Below()
     with ScanDir(mount, top, lib.TANE_LIST_WALK) as entries:
-        over = False
-        while not over:
+        goes_on = True
+        while goes_on:
             path = entries._path
+            files, types = entries._names()
             dirs: list[str] = []
-            files: list[str] = []
-            while True:
-                try:
-                    entry = entries._next()
-                except StopIteration:
-                    over = True
-                    break
-                if entry is None:
-                    break
-                kind = dirs if entry._type == stat.S_IFDIR else files
-                kind.append(entry.name)
+            if _DIRECTORY in types:
+                both = list(zip(files, types, strict=True))
+                dirs = [name for name, kind in both if kind == _DIRECTORY]
+                files = [name for name, kind in both if kind != _DIRECTORY]
+            goes_on = entries._follow()
             if not below.has(path):
                 continue
             known = dirs.copy()

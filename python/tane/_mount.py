@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, overload
 from . import _copy, _file
 from ._errors import fail, forks, message
 from ._listing import ScanDir, walk_at_once
+from ._many import read_many
 from ._path import TanePath
 from ._stat import STAT_SIZE, nanoseconds, stat_result
 from ._tane import ffi, lib
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from ._kernel import Kernel
 
 Name: TypeAlias = "str | PurePosixPath | TanePath"
-
-# What read_many() reads at once, in bytes.
-_BATCH = 4 << 20
 
 # How long close() waits for other threads, in seconds.
 _PATIENCE = 60
@@ -144,52 +142,7 @@ class Mount:
         on_error="return" puts the exception in the place of a file that cannot be
         read.
         """
-        names = [self._name(path) for path in paths]
-        blob = b"".join(names)
-        base = ffi.from_buffer("char[]", blob)
-        pointers = ffi.new("const char *[]", len(names))
-        at = 0
-        for i, name in enumerate(names):
-            pointers[i] = base + at
-            at += len(name)
-        lengths = ffi.new("int64_t[]", len(names))
-        room = ffi.new("char[]", _BATCH) if len(names) > 1 else ffi.new("char[]", 4096)
-        size = len(room)
-        results: list[bytes | OSError] = []
-        done = 0
-        while done < len(names):
-            left = len(names) - done
-            got = lib.tane_read_files(
-                self._get(), pointers + done, left, room, size, lengths + done
-            )
-            if got < 0:
-                fail(-got, made=self._forks)
-            at = 0
-            for i in range(done, done + got):
-                length = lengths[i]
-                if length >= 0:
-                    results.append(ffi.unpack(room + at, length))
-                    at += length
-                    continue
-                try:
-                    fail(-length, os.fsdecode(names[i][:-1]), made=self._forks)
-                except OSError as error:
-                    if on_error == "raise":
-                        raise
-                    results.append(error)
-            done += got
-            if got == 0:
-                # Too long for the room.
-                path = os.fsdecode(names[done][:-1])
-                try:
-                    with _file.RawFile(self, path, os.O_RDONLY, 0) as file:
-                        results.append(file.readall())
-                except OSError as error:
-                    if on_error == "raise":
-                        raise
-                    results.append(error)
-                done += 1
-        return results
+        return read_many(self, paths, on_error == "raise")
 
     # ---- looking
 
@@ -222,7 +175,7 @@ class Mount:
 
     def listdir(self, path: Name = "/") -> list[str]:
         with self.scandir(path) as entries:
-            return [entry.name for entry in entries]
+            return entries._names()[0]
 
     def walk(
         self, top: Name = "/", top_down: bool = True, *, follow_symlinks: bool = False

@@ -160,6 +160,13 @@ pub struct OpenedImage {
 }
 
 impl OpenedImage {
+    /// Whether the [`tiny_image`](crate::tiny_image) can do all with it: each of its
+    /// files is an ext2, ext3 or ext4 without rare features, as
+    /// [`DiskImage::is_plain`] has it. A FAT's mount options may ask for more.
+    pub fn is_plain(&self) -> bool {
+        self.images.iter().all(DiskImage::is_plain_with_options)
+    }
+
     /// Give it to a kernel, which only now sees what is in it.
     ///
     /// Errors: ENOSPC the kernel has as many disks as it can have.

@@ -27,17 +27,28 @@ impl DiskImage {
     /// without rare features, or a FAT; and it is no member of a RAID set, whose
     /// superblock may be at the end. False if it cannot be read.
     pub fn is_plain(&self) -> bool {
-        let read = |at: u64, len: u64| {
-            let backend = &self.image.backend;
-            let len = len.min(backend.size().saturating_sub(at));
-            let mut bytes = vec![0; len as usize];
-            let read = backend.read(&[tane_images::buffer_mut(&mut bytes)], at);
-            read.is_ok().then_some(bytes)
-        };
         let places = raid_at_end(self.image.backend.size());
-        let is_member = |at| read(at, 4).is_none_or(|mark| mark == RAID_MARK);
-        read(0, probe::HEAD as u64).is_some_and(|head| probe::is_plain(&head))
-            && !places.into_iter().any(is_member)
+        let is_member = |at| self.read(at, 4).is_none_or(|mark| mark == RAID_MARK);
+        self.head().is_some_and(|head| probe::is_plain(&head)) && !places.into_iter().any(is_member)
+    }
+
+    /// The same, whatever options it is mounted with: those of a FAT name character
+    /// sets, which not every kernel image has.
+    pub(crate) fn is_plain_with_options(&self) -> bool {
+        self.is_plain() && self.head().is_some_and(|head| probe::is_ext(&head))
+    }
+
+    fn head(&self) -> Option<Vec<u8>> {
+        self.read(0, probe::HEAD as u64)
+    }
+
+    /// Fewer bytes at its end.
+    fn read(&self, at: u64, len: u64) -> Option<Vec<u8>> {
+        let backend = &self.image.backend;
+        let len = len.min(backend.size().saturating_sub(at));
+        let mut bytes = vec![0; len as usize];
+        let read = backend.read(&[tane_images::buffer_mut(&mut bytes)], at);
+        read.is_ok().then_some(bytes)
     }
 }
 

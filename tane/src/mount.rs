@@ -4,11 +4,13 @@ use crate::disk::Disk;
 use crate::disk_image::Image;
 use crate::error::{Errno, Error, Result};
 use crate::path::with_cstr;
+use crate::place::Place;
 use crate::sys::Fd;
 use crate::tree::Tree;
 use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// A mounted file system; made by [`MountOptions`](crate::MountOptions). It is
 /// the [`Tree`] of its files.
@@ -26,7 +28,11 @@ pub struct Mount {
     /// As it was when mounted.
     read_only: bool,
     /// Stays attached as long as it is mounted.
-    _disk: Option<Disk>,
+    disk: Option<Disk>,
+    /// What was mounted.
+    source: PathBuf,
+    /// Found when first asked for.
+    on_host: OnceLock<Option<Place>>,
     /// If it was mounted through one.
     image: Option<Image>,
     /// What it shows, if that is several.
@@ -34,10 +40,12 @@ pub struct Mount {
 }
 
 impl Mount {
-    pub(crate) fn new(root: Fd, place: PathBuf, fstype: String, disk: Option<Disk>) -> Self {
+    pub(crate) fn new(root: Fd, place: PathBuf, fstype: String, source: &Path) -> Self {
         let tree = Tree::new(root);
         Mount {
-            _disk: disk,
+            disk: tree.kernel().disk_of(source),
+            source: source.to_owned(),
+            on_host: OnceLock::new(),
             read_only: is_read_only(&tree),
             tree: Some(tree),
             place,
@@ -72,6 +80,12 @@ impl Mount {
     /// The file system's type, as the kernel calls it.
     pub fn fstype(&self) -> &str {
         &self.fstype
+    }
+
+    /// Where the host has its bytes. None: nowhere as they are, or they may change.
+    pub fn place(&self) -> Option<&Place> {
+        let find = || Place::of(self.disk.as_ref()?, &self.source, self);
+        self.on_host.get_or_init(find).as_ref()
     }
 
     /// Write everything back and unmount; syncfs(2) and umount(2).

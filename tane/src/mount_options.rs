@@ -184,8 +184,8 @@ impl MountOptions {
         kernel.fsconfig(fs, &Config::Create)?;
         let root = kernel.fsmount(fs, self.attributes())?;
         let place = attach(kernel, &root)?;
-        let disk = kernel.disk_of(Path::new(source));
-        Ok(Mount::new(root, place, fstype.to_owned(), disk))
+        let source = Path::new(source);
+        Ok(Mount::new(root, place, fstype.to_owned(), source))
     }
 
     fn attributes(&self) -> u64 {

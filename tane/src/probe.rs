@@ -300,6 +300,11 @@ pub(crate) fn is_plain(head: &[u8]) -> bool {
     }
 }
 
+/// Whether they are those of an ext2, ext3 or ext4.
+pub(crate) fn is_ext(head: &[u8]) -> bool {
+    recognise(head, &|_, _| None).is_some_and(|found| found.fstype.starts_with("ext"))
+}
+
 /// Which of the three: by journal and features, as blkid(8) decides.
 fn ext(head: &[u8]) -> &'static str {
     let word = |at: usize| match head.get(at..at + 4) {

@@ -183,6 +183,11 @@ impl Kernel {
         call!(self, libc::SYS_fallocate, fd, mode, at, len).map(drop)
     }
 
+    /// `data` is what this request reads or writes, and as long.
+    pub(crate) fn ioctl_with<T>(&self, fd: i32, request: u32, data: &mut T) -> SysResult<()> {
+        call!(self, libc::SYS_ioctl, fd, request, std::ptr::from_mut(data)).map(drop)
+    }
+
     pub(crate) fn copy_file_range(&self, from: i32, to: i32, len: usize) -> SysResult<usize> {
         call!(self, libc::SYS_copy_file_range, from, 0, to, 0, len, 0).map(|n| n as usize)
     }

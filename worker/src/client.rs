@@ -38,6 +38,8 @@ pub(crate) struct Start {
     pub program: Option<PathBuf>,
     pub limit: Option<Duration>,
     pub interrupted: Option<Interrupted>,
+    /// It writes to its image.
+    pub writes: bool,
     /// Addresses on servers, with names and passwords.
     pub addresses: Vec<String>,
 }
@@ -67,6 +69,7 @@ pub(crate) struct Worker {
     owner: Owner,
     limit: Option<Duration>,
     interrupted: Option<Interrupted>,
+    writes: bool,
     began: Instant,
 }
 
@@ -121,6 +124,7 @@ impl Worker {
             owner,
             limit: how.limit,
             interrupted: how.interrupted.clone(),
+            writes: how.writes,
             began: Instant::now(),
         });
         let call = worker.call(special::OPEN, 0);
@@ -337,8 +341,8 @@ impl Drop for Worker {
         }
         self.reclaim();
         let hangs = lock(&self.slots).left.iter().any(Option::is_some);
-        if self.death.get().is_none() && !hangs {
-            // Mounts that were only dropped are written back, and locks given up.
+        if self.writes && self.death.get().is_none() && !hangs {
+            // Mounts that were only dropped are written back.
             let _ = self
                 .call(special::END, 0)
                 .and_then(|call| call.wait().map(drop));

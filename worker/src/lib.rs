@@ -66,7 +66,7 @@ mod wire;
 
 pub use failure::{Failure, Result};
 pub use list::{Entry, Lister, Listing, STAT, WALK};
-pub use local::{open_file, raw, read_file};
+pub use local::{open_file, raw};
 pub use operations::{Calls, FileCalls, ImageCalls, KernelCalls};
 pub use options::Options;
 pub use records::{MountHow, Stat, StatFs, Time, VolumeRecord, KEEP, NOW};

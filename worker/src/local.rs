@@ -210,27 +210,6 @@ pub unsafe fn raw(file: &tane::File, action: &str, nr: i64, args: [u64; 3]) -> R
     }
 }
 
-/// A file, whole, into the start of `to`. None: it is longer, or may be.
-pub fn read_file(
-    tree: &Tree,
-    name: &OsStr,
-    to: &mut [u8],
-) -> std::result::Result<Option<usize>, i32> {
-    let mut options = tane::OpenOptions::new();
-    // A FIFO must not keep the others waiting.
-    options.read(true).custom_flags(libc::O_NONBLOCK);
-    let file = options.open(tree, name).map_err(|e| e.errno())?;
-    let mut done = 0;
-    while done < to.len() {
-        match file.read_at(&mut to[done..], done as u64) {
-            Ok(0) => return Ok(Some(done)),
-            Ok(n) => done += n,
-            Err(e) => return Err(tane::errno_of(&e).unwrap_or(libc::EIO)),
-        }
-    }
-    Ok(None)
-}
-
 /// [`tane::OpenOptions`] of O_ flags.
 pub fn open_file(tree: &Tree, name: &OsStr, flags: i32, mode: u32) -> Result<tane::File> {
     let access = flags & libc::O_ACCMODE;

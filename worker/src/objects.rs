@@ -35,6 +35,12 @@ impl std::ops::Deref for Mounted {
     }
 }
 
+impl Mounted {
+    pub fn mount(&self) -> &tane::Mount {
+        &self.0
+    }
+}
+
 fn unknown() -> Failure {
     Failure::new(libc::EBADF, "the worker has no such handle")
 }
@@ -76,6 +82,13 @@ impl Objects {
         drop(open);
         drop(others);
         drop(mounts);
+    }
+
+    /// Whether a file or a listing is open.
+    pub fn has_open(&self) -> bool {
+        let open = self.open.read().unwrap_or_else(|e| e.into_inner());
+        let mut all = open.all.values();
+        all.any(|object| !matches!(object, Object::Mount(_)))
     }
 
     fn get(&self, handle: u32) -> Result<Object> {

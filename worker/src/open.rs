@@ -25,6 +25,8 @@ pub(crate) struct Setup {
     pub with: List<PathBuf>,
     pub secrets: List<Vec<u8>>,
     pub kernel: Option<PathBuf>,
+    /// What is booted instead if the image is plain.
+    pub tiny: Option<PathBuf>,
     pub memory: Option<u64>,
     pub cpus: Option<u32>,
     pub cmdline: String,
@@ -56,7 +58,7 @@ macro_rules! structures {
 
 structures! {
     Setup {
-        image, write, format, overlay, trust, with, secrets, kernel, memory, cpus,
+        image, write, format, overlay, trust, with, secrets, kernel, tiny, memory, cpus,
         cmdline, memory_limit, milliseconds
     }
     Opened { held, notices }
@@ -124,11 +126,13 @@ impl Setup {
                 Ok(disk)
             });
         }
-        let kernel = self.kernel.as_deref().unwrap_or(Path::new(""));
+        let mut kernel = self.kernel.as_deref().unwrap_or(Path::new(""));
+        let tiny = self.tiny.as_deref();
         let mut jail = Jail::new();
         jail.boots(true);
         // Whoever holds an image's lock is named; what does not exist, when it is opened.
-        for path in [kernel, Path::new("/proc/locks")] {
+        let others = [kernel, Path::new("/proc/locks")];
+        for path in others.into_iter().chain(tiny) {
             if path.exists() {
                 jail.read(path);
             }
@@ -147,6 +151,9 @@ impl Setup {
         if let Some(link) = link {
             let sealed = link.seal();
             sealed.map_err(|e| Failure::of_io(&e, "open the image"))?;
+        }
+        if let Some(tiny) = tiny.filter(|_| opened.is_plain()) {
+            kernel = tiny;
         }
         let kernel = self.boot(kernel)?;
 

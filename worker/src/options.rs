@@ -70,7 +70,8 @@ impl Options {
         self
     }
 
-    /// The kernel image; else [`tane::default_image`].
+    /// The kernel image; else [`tane::default_image`], or [`tane::tiny_image`] if there
+    /// is one and it has all that the image takes.
     pub fn kernel(&mut self, path: impl Into<PathBuf>) -> &mut Self {
         self.setup.kernel = Some(path.into());
         self
@@ -146,8 +147,12 @@ impl Options {
             }
             start.addresses.push(address);
         }
+        start.writes = setup.write;
         if setup.kernel.is_none() {
             setup.kernel = Some(tane::default_image()?);
+            // It has one CPU.
+            let several = setup.cpus.is_some_and(|count| count > 1);
+            setup.tiny = tane::tiny_image().filter(|_| !several);
         }
         let ask = |to: &mut Writer<'_>| setup.put(to);
         let (worker, opened): (_, Opened) = Worker::start(&start, ask)?;

@@ -17,7 +17,7 @@ use crate::wire::{Reader, Wire, Writer};
 use std::ffi::OsStr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 /// What one message of a listing holds, in bytes.
@@ -53,6 +53,8 @@ pub fn serve() -> ! {
         area,
         objects: Objects::default(),
         link: Mutex::new(third.map(Link::new)),
+        writes: AtomicBool::new(true),
+        leaving: Mutex::default(),
     });
     // The image's opening, for which there must be one thread.
     if !server.take(0, &Patience::new()) {
@@ -65,6 +67,7 @@ pub fn serve() -> ! {
             let patience = Patience::new();
             loop {
                 server.take(slot, &patience);
+                server.leave();
             }
         };
         if thread.spawn(work).is_err() {
@@ -88,6 +91,10 @@ struct Server {
     objects: Objects,
     /// To servers, for the image's opening.
     link: Mutex<Option<Link>>,
+    /// Whether the image is open for writing.
+    writes: AtomicBool,
+    /// Mounts that nobody waits for: they are unmounted when their caller is answered.
+    leaving: Mutex<Vec<tane::Mount>>,
 }
 
 /// How a call fared: bytes of the answer, and the result of one that moves data.
@@ -146,11 +153,16 @@ impl Server {
             0 => {}
             special::OPEN => {
                 let link = lock(&self.link).take();
-                let (image, opened) = Setup::get(from)?.open(link)?;
+                let setup = Setup::get(from)?;
+                let (image, opened) = setup.open(link)?;
+                self.writes.store(setup.write, Relaxed);
                 objects.set_image(image);
                 opened.put(&mut to)?;
             }
-            special::END => objects.take_all(),
+            special::END => {
+                objects.take_all();
+                self.leave();
+            }
             special::MOUNT => self.mount(from, &mut to)?,
             special::UNMOUNT => self.unmount(handle)?,
             special::OPEN_FILE => {
@@ -225,6 +237,8 @@ impl Server {
         let selector: Option<&str> = Wire::get(from)?;
         let how = MountHow::get(from)?;
         let selector = selector.map(tane::Selector::parse).transpose()?;
+        // It may be the same one, otherwise.
+        self.leave();
         let image = self.objects.image(0)?;
         let mount = image.mount(selector.as_ref(), &how.options())?;
         let (place, root) = (mount.mount_point().to_owned(), mount.root_fd());
@@ -240,7 +254,23 @@ impl Server {
         };
         // Nobody may use it any more: that is the caller's promise.
         let mount = Arc::try_unwrap(mount).map_err(|_| unknown())?;
-        Ok(mount.unmount()?)
+        if self.writes.load(Relaxed) || self.objects.has_open() || self.calls() > 1 {
+            return Ok(mount.unmount()?);
+        }
+        // Nothing can go wrong that matters: the worker may end meanwhile.
+        lock(&self.leaving).push(mount);
+        Ok(())
+    }
+
+    /// How many are under way, this one too.
+    fn calls(&self) -> usize {
+        let states = (0..SLOTS).map(|slot| &self.area.control(slot).state);
+        states.filter(|state| state.load(Relaxed) == ASKED).count()
+    }
+
+    /// Unmount what is to be unmounted.
+    fn leave(&self) {
+        lock(&self.leaving).clear();
     }
 
     fn read_files(&self, handle: u32, from: &mut Reader, to: &mut Writer) -> Done {
@@ -253,19 +283,14 @@ impl Server {
         let (table, rest) = to
             .take(paths.len() * 8 + room)?
             .split_at_mut(paths.len() * 8);
-        let (mut free, mut done) = (rest, 0);
-        for (path, place) in paths.into_iter().zip(table.chunks_exact_mut(8)) {
-            let fared = match local::read_file(&mount, path, free) {
-                Ok(Some(n)) => {
-                    free = &mut free[n..];
-                    n as i64
-                }
-                Ok(None) => break,
-                Err(errno) => -i64::from(errno),
+        let fared = mount.mount().read_files(paths, rest);
+        for (fared, place) in fared.iter().zip(table.chunks_exact_mut(8)) {
+            let fared = match fared {
+                Ok(length) => *length as i64,
+                Err(error) => -i64::from(error.errno()),
             };
             place.copy_from_slice(&fared.to_le_bytes());
-            done += 1;
         }
-        Ok((0, done))
+        Ok((0, fared.len() as i64))
     }
 }

@@ -180,6 +180,37 @@ fn many_files_are_read_by_few_messages() {
 }
 
 #[test]
+fn what_is_only_read_is_unmounted_before_it_is_mounted_again() {
+    let s = Scratch::new();
+    let Some(disk) = image(&s) else { return };
+    let (image, mut mount) = open(&disk);
+    for _ in 0..20 {
+        assert_eq!(mount.stat(OsStr::new("hello"), 0).expect("it").length, 15);
+        mount.unmount().expect("unmounted");
+        mount = image.mount(None, &Default::default()).expect("mounted");
+    }
+    // Linux says nothing when it gives somebody else what is mounted already.
+    let log = image.dmesg().expect("a log");
+    let times = |what: &str| log.matches(what).count();
+    assert_eq!(times("): mounted filesystem"), 21, "{log}");
+    assert_eq!(times("): unmounting filesystem"), 20, "{log}");
+}
+
+#[test]
+fn a_mount_with_an_open_file_is_busy() {
+    let s = Scratch::new();
+    let Some(disk) = image(&s) else { return };
+    let (image, mount) = open(&disk);
+    let file = mount.open_file(OsStr::new("hello"), libc::O_RDONLY, 0);
+    let busy = mount.unmount().expect_err("a file is open");
+    assert_eq!(busy.errno, libc::EBUSY);
+    let mut text = [0; 4];
+    assert_eq!(file.expect("a file").pread(&mut text, 0), Ok(4));
+    let again = image.mount(None, &Default::default()).expect("mounted");
+    again.unmount().expect("unmounted");
+}
+
+#[test]
 fn threads_call_at_once() {
     let s = Scratch::new();
     let Some(disk) = image(&s) else { return };

@@ -2,11 +2,10 @@
 //! batch, with their names, attributes and data in one buffer. Batches go back
 //! and forth between the two threads and are never freed in between.
 
-use super::gather::Gather;
 use crate::sys::{Errno, Stat, Xattrs};
 use std::ffi::CStr;
 use std::sync::mpsc::{Receiver, SyncSender};
-use tane::images::HostRange;
+use tane::images::{HostRange, HostReads};
 
 /// Data per batch, and so per read and write of a large file.
 pub const DATA: usize = 1 << 20;
@@ -110,7 +109,7 @@ impl Batch {
 /// The reader's end.
 pub struct Sender {
     batch: Batch,
-    gather: Gather,
+    later: HostReads,
     full: SyncSender<Batch>,
     empty: Receiver<Batch>,
     made: usize,
@@ -123,7 +122,7 @@ impl Sender {
     pub fn new(full: SyncSender<Batch>, empty: Receiver<Batch>) -> Self {
         Sender {
             batch: Batch::new(),
-            gather: Gather::default(),
+            later: HostReads::default(),
             full,
             empty,
             made: 1,
@@ -162,9 +161,9 @@ impl Sender {
 
     /// Reads what `file_later` put off.
     fn fill(&mut self) {
-        for (op, errno) in self.gather.read(&mut self.batch.buffer) {
+        for (op, errno) in self.later.read(&mut self.batch.buffer) {
             if let Op::File(head, _) = &self.batch.ops[op] {
-                self.batch.ops[op] = Op::Unreadable(head.name, errno);
+                self.batch.ops[op] = Op::Unreadable(head.name, Errno(errno));
             }
         }
     }
@@ -173,7 +172,7 @@ impl Sender {
     /// batch is sent. Room must be reserved.
     pub fn file_later(&mut self, head: Head, range: HostRange) {
         let data = self.take(range.len as usize);
-        self.gather.add(range, data.start, self.batch.ops.len());
+        self.later.add(range, data.start, self.batch.ops.len());
         self.push(Op::File(head, data));
     }
 

@@ -6,7 +6,6 @@
 
 mod batch;
 mod finish;
-mod gather;
 mod owner;
 mod plan;
 mod progress;

@@ -3,16 +3,14 @@
 use super::choose::choose;
 use super::lower;
 use super::machine::Machine;
-use super::place::Place;
 use super::Access;
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::sys::{Root, Side, Sys};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
-use tane::images::HostRange;
-use tane::ImagePath;
+use std::sync::Arc;
+use tane::{ImagePath, Place};
 
 /// A file system of an image that is mounted.
 pub struct Opened {
@@ -20,9 +18,6 @@ pub struct Opened {
     mount: Option<tane::Mount>,
     machine: Arc<Machine>,
     access: Access,
-    device: PathBuf,
-    /// Found when a large file is first read.
-    place: OnceLock<Option<Place>>,
 }
 
 pub fn open_image(at: &ImagePath, access: Access, global: &Global) -> Result<Opened> {
@@ -62,8 +57,6 @@ pub(super) fn mount(
         mount: Some(mount),
         machine,
         access,
-        device,
-        place: OnceLock::new(),
     })
 }
 
@@ -80,8 +73,6 @@ impl Opened {
             mount: Some(mount),
             machine: Arc::new(machine),
             access: Access::Write,
-            device: device.to_owned(),
-            place: OnceLock::new(),
         })
     }
 
@@ -154,9 +145,10 @@ impl Opened {
         unmounted.map_err(|e| lost(&e))?;
         flushed.map_err(|e| lost(&e))?;
         // An image inside another: its file is closed before that is unmounted.
-        let Opened { machine, place, .. } = self;
-        drop(place);
-        match Arc::try_unwrap(machine).ok().and_then(Machine::into_outer) {
+        match Arc::try_unwrap(self.machine)
+            .ok()
+            .and_then(Machine::into_outer)
+        {
             Some(outer) => outer.close(),
             None => Ok(()),
         }
@@ -181,12 +173,7 @@ impl Side for Opened {
         true
     }
 
-    fn host_range(&self, device: u64, offset: u64, len: u64) -> Option<HostRange> {
-        let find = || {
-            let mount = self.mount.as_ref().filter(|_| self.access == Access::Read);
-            Place::of(self.machine.disk()?, &self.device, mount?)
-        };
-        let place = self.place.get_or_init(find).as_ref()?;
-        place.host_range(device, offset, len)
+    fn place(&self) -> Option<&Place> {
+        self.mount.as_ref()?.place()
     }
 }

@@ -10,7 +10,6 @@ mod lower;
 mod machine;
 mod memory;
 mod nested;
-mod place;
 mod scratch;
 mod secrets;
 mod target;

@@ -8,15 +8,10 @@ const FS_IOC_GETFLAGS: u32 = 0x8008_6601;
 const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
 const FS_IOC_FSGETXATTR: u32 = 0x801c_581f;
 const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
-/// Of struct fsxattr: the data is on XFS's realtime device.
-const REALTIME: u32 = 0x1;
 const COMPR: u32 = 0x4;
 const IMMUTABLE: u32 = 0x10;
 const APPEND: u32 = 0x20;
-const ENCRYPT: u32 = 0x800;
-const VERITY: u32 = 0x10_0000;
 const NOCOW: u32 = 0x80_0000;
-const INLINE_DATA: u32 = 0x1000_0000;
 const CASEFOLD: u32 = 0x4000_0000;
 
 /// Those that somebody may set, by lsattr's letters. The others say how a file
@@ -64,15 +59,12 @@ impl Flags {
         Self::and_plain(fd).0
     }
 
-    /// The same, and whether a read of the file gives what is in its blocks on the
-    /// file system's main device, as it is there: nothing is decrypted, checked by
-    /// fs-verity or kept in the inode.
+    /// The same, and whether the file is plain: see [`tane::Place::is_plain`].
     pub fn and_plain(fd: &Fd) -> (Flags, bool) {
         let mask = LETTERS.iter().fold(0, |all, (bit, _)| all | bit);
         let (known, attributes) = (bits(fd), attributes(fd).unwrap_or_default());
         let bits = known.unwrap_or(0);
-        let elsewhere = bits & (ENCRYPT | VERITY | INLINE_DATA) != 0;
-        let plain = known.is_ok() && !elsewhere && attributes.xflags & REALTIME == 0;
+        let plain = known.is_ok() && tane::Place::is_plain(bits, attributes.xflags);
         let flags = Flags {
             bits: bits & mask,
             project: attributes.project,

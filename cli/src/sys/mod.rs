@@ -7,7 +7,6 @@
 mod calls;
 mod dir;
 mod errno;
-mod extents;
 mod flags;
 mod host;
 mod root;
@@ -22,7 +21,6 @@ pub use calls::Name;
 pub use calls::Sys;
 pub use dir::{is_safe_name, Entries};
 pub use errno::Errno;
-pub use extents::{sole_extent, Content, Extents};
 pub use flags::Flags;
 pub use host::Host;
 pub use root::{base_name, join, split, Root};
@@ -32,7 +30,7 @@ pub use xattr::{Packed, Target, Xattrs};
 #[cfg(feature = "fuse")]
 pub use {flags::folds_case, serve::FlagsData};
 
-use tane::images::HostRange;
+use tane::Place;
 
 /// A Linux kernel that answers x86-64 system calls.
 pub trait Side: Send + Sync {
@@ -48,11 +46,9 @@ pub trait Side: Send + Sync {
         false
     }
 
-    /// Where the host has `len` bytes at `offset` of a device of this kernel's,
-    /// if they lie unchanged in a file of the host while this side is open.
-    /// `device` is what stat says of files on it. A range of no bytes asks
-    /// whether any of that device's are.
-    fn host_range(&self, _device: u64, _offset: u64, _len: u64) -> Option<HostRange> {
+    /// Where the host has the bytes of a file system of this kernel's, if they lie
+    /// unchanged in a file of the host while this side is open.
+    fn place(&self) -> Option<&Place> {
         None
     }
 }

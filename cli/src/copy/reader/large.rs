@@ -5,8 +5,9 @@ use super::super::batch::{LinkId, Op, Sender, DATA};
 use super::super::SparseMode;
 use super::{Reader, Result, Trouble};
 use crate::interrupt;
-use crate::sys::{Content, Errno, Extents, Fd, Flags, Stat, Xattrs};
+use crate::sys::{Errno, Fd, Flags, Stat, Xattrs};
 use std::ffi::CStr;
+use tane::{Content, Place};
 
 /// How much of a large file stays in the cache of a kernel of our own.
 const FORGET: u64 = 2 << 20;
@@ -38,10 +39,12 @@ impl Reader<'_, '_> {
         self.out.reserve(Sender::head_size(to, xattrs))?;
         let head = self.out.head(to, *stat, xattrs, link);
         self.out.push(Op::Begin(head));
-        let result = if stat.size >= BY_HOST && !self.maps && Flags::and_plain(fd).1 {
-            self.by_host(fd, stat.dev, end)
-        } else {
-            self.by_kernel(fd, 0, end, has_holes)
+        let place = self
+            .place(stat.dev)
+            .filter(|_| stat.size >= BY_HOST && !self.maps);
+        let result = match place.filter(|_| Flags::and_plain(fd).1) {
+            Some(place) => self.by_host(fd, place, end),
+            None => self.by_kernel(fd, 0, end, has_holes),
         };
         self.out.reserve(0)?;
         self.out
@@ -50,14 +53,9 @@ impl Reader<'_, '_> {
     }
 
     /// Sends what the host can copy itself as that, and reads the rest.
-    fn by_host(&mut self, fd: &Fd, device: u64, end: u64) -> Result<()> {
-        // No bytes at all: a question about the device. Asking other file systems
-        // where a file lies may make them write it first.
-        if self.sys.0.host_range(device, 0, 0).is_none() {
-            return self.by_kernel(fd, 0, end, true);
-        }
+    fn by_host(&mut self, fd: &Fd, place: &Place, end: u64) -> Result<()> {
         let mut at = 0;
-        for extent in Extents::of(fd, end) {
+        for extent in place.extents(fd.raw(), end) {
             if interrupt::requested() {
                 return Err(Trouble::Stopped);
             }
@@ -69,7 +67,7 @@ impl Reader<'_, '_> {
             match extent.content {
                 Content::At(physical) => {
                     let physical = physical.saturating_add(start.saturating_sub(extent.start));
-                    self.ranges(fd, device, physical, start, stop)?;
+                    self.ranges(fd, place, physical, start, stop)?;
                 }
                 Content::Zeroes => self.hole(fd, start, stop)?,
                 Content::Unknown => self.pieces(fd, start, stop)?,
@@ -81,11 +79,18 @@ impl Reader<'_, '_> {
     }
 
     /// Sends a part of a file that is somewhere on the device.
-    fn ranges(&mut self, fd: &Fd, device: u64, physical: u64, start: u64, end: u64) -> Result<()> {
+    fn ranges(
+        &mut self,
+        fd: &Fd,
+        place: &Place,
+        physical: u64,
+        start: u64,
+        end: u64,
+    ) -> Result<()> {
         for at in (start..end).step_by(RANGE as usize) {
             let len = (end - at).min(RANGE);
             let from = physical.saturating_add(at - start);
-            match self.sys.0.host_range(device, from, len) {
+            match place.range(from, len) {
                 Some(range) => {
                     self.out.reserve(0)?;
                     self.out.push(Op::Range(at, range));

@@ -1,29 +1,27 @@
-//! Small files that the host has side by side: read by few calls instead of one
+//! Parts of disks that the host has side by side: read by few calls instead of one
 //! for each, and past every cache of the kernel inside.
 
-use crate::sys::Errno;
+use crate::backend::HostRange;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use tane::images::HostRange;
 
-/// Bytes that nobody wants and that are read all the same, since the next file
+/// Bytes that nobody wants and that are read all the same, since the next range
 /// lies behind them: the ends of blocks, and small files of other directories.
 const GAP: usize = 16 << 10;
-/// Two for each file: its data and the gap before it. Linux takes 1024 at once.
+/// Two for each range: it and the gap before it. Linux takes 1024 at once.
 const MAX_BUFFERS: usize = 1000;
 
-/// A file's data, and where it goes.
+/// A range, and where it goes.
 struct Wanted {
     file: Arc<File>,
     offset: u64,
-    /// In the batch's buffer.
+    /// In the buffer.
     at: usize,
     len: usize,
-    /// The operation that needs it.
-    op: usize,
+    number: usize,
 }
 
 impl Wanted {
@@ -38,26 +36,31 @@ impl Wanted {
     }
 }
 
+/// Ranges of the host's files that are to be read, in whatever order.
 #[derive(Default)]
-pub struct Gather {
+pub struct HostReads {
     wanted: Vec<Wanted>,
     gap: Vec<u8>,
 }
 
-impl Gather {
-    /// Operation `op` needs this range of the host at `at` in the buffer.
-    pub fn add(&mut self, range: HostRange, at: usize, op: usize) {
+impl HostReads {
+    /// This range goes to `at` in the buffer; `number` is what [`Self::read`] calls it.
+    pub fn add(&mut self, range: HostRange, at: usize, number: usize) {
         self.wanted.push(Wanted {
             file: range.file,
             offset: range.offset,
             at,
             len: range.len as usize,
-            op,
+            number,
         });
     }
 
-    /// Read all that was added; which operations go without, and why.
-    pub fn read(&mut self, buffer: &mut [u8]) -> Vec<(usize, Errno)> {
+    /// Read all that was added into the buffer, and forget it; the numbers of those
+    /// that cannot be read, and an errno that says why.
+    pub fn read(&mut self, buffer: &mut [u8]) -> Vec<(usize, i32)> {
+        if self.wanted.is_empty() {
+            return Vec::new();
+        }
         let mut wanted = std::mem::take(&mut self.wanted);
         wanted.sort_unstable_by_key(|w| (Arc::as_ptr(&w.file), w.offset));
         self.gap.resize(GAP, 0);
@@ -100,13 +103,13 @@ impl Gather {
 }
 
 impl Wanted {
-    fn alone(&self, buffer: &mut [u8]) -> Option<(usize, Errno)> {
+    fn alone(&self, buffer: &mut [u8]) -> Option<(usize, i32)> {
         let to = &mut buffer[self.at..self.at + self.len];
         let error = self.file.read_exact_at(to, self.offset).err()?;
         // The image has become shorter than it was.
         let short = error.kind() == io::ErrorKind::UnexpectedEof;
         let errno = error.raw_os_error().filter(|_| !short);
-        Some((self.op, Errno(errno.unwrap_or(libc::EIO))))
+        Some((self.number, errno.unwrap_or(libc::EIO)))
     }
 }
 
@@ -117,27 +120,30 @@ mod tests {
     /// A file of the host, and where 5 bytes lie from each of these offsets on.
     fn gathered(content: &[u8], offsets: &[u64]) -> (Vec<Vec<u8>>, Vec<usize>) {
         let (process, thread) = (std::process::id(), std::thread::current().id());
-        let path = std::env::temp_dir().join(format!("tane-gather-{process}-{thread:?}"));
+        let path = std::env::temp_dir().join(format!("tane-host-reads-{process}-{thread:?}"));
         let mut options = File::options();
         let file = options.read(true).write(true).create_new(true).open(&path);
         let file = file.unwrap();
         std::fs::remove_file(&path).unwrap();
         file.write_all_at(content, 0).unwrap();
         let file = Arc::new(file);
-        let mut gather = Gather::default();
+        let mut reads = HostReads::default();
         let mut buffer = vec![0; 7 * offsets.len()];
-        for (op, &offset) in offsets.iter().enumerate() {
+        for (number, &offset) in offsets.iter().enumerate() {
             let file = file.clone();
             let range = HostRange {
                 file,
                 offset,
                 len: 5,
             };
-            gather.add(range, 7 * op, op);
+            reads.add(range, 7 * number, number);
         }
-        let failed = gather.read(&mut buffer);
+        let failed = reads.read(&mut buffer);
         let parts = buffer.chunks(7).map(|p| p[..5].to_vec()).collect();
-        (parts, failed.into_iter().map(|(op, _)| op).collect())
+        (
+            parts,
+            failed.into_iter().map(|(number, _)| number).collect(),
+        )
     }
 
     fn content(len: usize) -> Vec<u8> {
@@ -147,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn each_file_gets_its_bytes_in_whatever_order_and_distance_they_lie() {
+    fn each_range_gets_its_bytes_in_whatever_order_and_distance_they_lie() {
         let content = content(200_000);
         let near = (0..3000).map(|i| i * 11 % 20_000);
         let far = [199_995, 0, 100_000, 5, 5, 8, 40_000];

@@ -1,7 +1,8 @@
 //! Where a file lies on the device of its file system: FS_IOC_FIEMAP.
 
-use super::errno::{Errno, Result};
-use super::Fd;
+use crate::error::{Errno, Result};
+use crate::kernel::Kernel;
+use crate::sys::SysResult;
 
 // linux/fiemap.h
 const FS_IOC_FIEMAP: u32 = 0xc020_660b;
@@ -32,9 +33,11 @@ pub enum Content {
     Unknown,
 }
 
-/// The extents of a file in order; between them are holes.
-pub struct Extents<'f, 'a> {
-    fd: &'f Fd<'a>,
+/// The extents of a file in order; between them are holes. EUCLEAN: they are not in
+/// order.
+pub struct Extents {
+    kernel: Kernel,
+    file: i32,
     end: u64,
     batch: Box<Batch>,
     next: usize,
@@ -70,10 +73,10 @@ impl<const ROOM: usize> Batch<ROOM> {
 
 /// Where the device has the first `size` bytes of a file, if it has them in one
 /// piece. What the file system has not written yet it writes first.
-pub fn sole_extent(fd: &Fd, size: u64) -> Option<u64> {
+pub(crate) fn sole_extent(kernel: &Kernel, file: i32, size: u64) -> Option<u64> {
     let mut batch = Batch::<1>::new();
     batch.length = size;
-    fd.sys().ioctl(fd, FS_IOC_FIEMAP, &mut batch).ok()?;
+    kernel.ioctl_with(file, FS_IOC_FIEMAP, &mut batch).ok()?;
     let [raw] = batch.extents;
     match content(&raw) {
         Content::At(physical) if batch.mapped == 1 && raw.logical == 0 && raw.length >= size => {
@@ -94,12 +97,11 @@ struct Raw {
     more_reserved: [u32; 3],
 }
 
-impl<'f, 'a> Extents<'f, 'a> {
-    /// Those of the first `end` bytes. What the file system has not written yet
-    /// it writes first.
-    pub fn of(fd: &'f Fd<'a>, end: u64) -> Self {
+impl Extents {
+    pub(crate) fn of(kernel: &Kernel, file: i32, end: u64) -> Self {
         Extents {
-            fd,
+            kernel: kernel.clone(),
+            file,
             end,
             batch: Box::new(Batch::new()),
             next: 0,
@@ -107,7 +109,7 @@ impl<'f, 'a> Extents<'f, 'a> {
         }
     }
 
-    fn following(&mut self) -> Result<Option<Extent>> {
+    fn following(&mut self) -> SysResult<Option<Extent>> {
         if self.next == self.batch.mapped as usize && !self.fetch()? {
             return Ok(None);
         }
@@ -126,7 +128,7 @@ impl<'f, 'a> Extents<'f, 'a> {
         }))
     }
 
-    fn fetch(&mut self) -> Result<bool> {
+    fn fetch(&mut self) -> SysResult<bool> {
         let Some(from) = self.from.filter(|from| *from < self.end) else {
             return Ok(false);
         };
@@ -134,19 +136,19 @@ impl<'f, 'a> Extents<'f, 'a> {
         self.batch.length = self.end - from;
         self.batch.mapped = 0;
         self.next = 0;
-        let sys = self.fd.sys();
-        sys.ioctl(self.fd, FS_IOC_FIEMAP, &mut *self.batch)?;
+        self.kernel
+            .ioctl_with(self.file, FS_IOC_FIEMAP, &mut *self.batch)?;
         self.batch.mapped = self.batch.mapped.min(BATCH as u32);
         Ok(self.batch.mapped > 0)
     }
 }
 
-/// EUCLEAN: they are not in order.
-impl Iterator for Extents<'_, '_> {
+impl Iterator for Extents {
     type Item = Result<Extent>;
 
     fn next(&mut self) -> Option<Result<Extent>> {
-        self.following().transpose()
+        let following = self.following().transpose()?;
+        Some(following.map_err(|errno| errno.during("ask where a file lies")))
     }
 }
 
