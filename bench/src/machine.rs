@@ -132,12 +132,12 @@ fn versions(paths: &Paths) -> BTreeMap<String, String> {
         );
     }
     note("debugfs", tool::first_line("debugfs", &["-V"]));
-    let seven_zip = if tool::find("7zz").is_some() {
-        "7zz"
-    } else {
-        "7z"
+    let seven_zip = match tool::find("7zz") {
+        Some(_) => "7zz",
+        None => "7z",
     };
     note("7-Zip", tool::first_line(seven_zip, &[]));
+    note("guestfish", tool::first_line("guestfish", &["--version"]));
     note("fuse2fs", tool::first_line("fuse2fs", &["-V"]));
     note("linux.uml", tool::first_line("linux.uml", &["--version"]));
     note("mount", tool::first_line("mount", &["--version"]));

@@ -19,6 +19,7 @@ mod machine;
 mod markdown;
 mod memory;
 mod mount;
+mod mounted;
 mod options;
 mod paths;
 mod plot;

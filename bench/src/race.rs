@@ -12,6 +12,8 @@ pub struct Contestant<'a> {
     pub subject: String,
     /// What exactly it is, where that depends on the machine.
     pub note: String,
+    /// It runs no more often than this.
+    most: u32,
     pub once: Box<dyn FnMut() -> Result<f64, String> + 'a>,
 }
 
@@ -23,12 +25,19 @@ impl<'a> Contestant<'a> {
         Contestant {
             subject: subject.into(),
             note: String::new(),
+            most: u32::MAX,
             once: Box::new(once),
         }
     }
 
     pub fn noted(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();
+        self
+    }
+
+    /// For what takes so long that all others would wait for it.
+    pub fn at_most(mut self, runs: u32) -> Self {
+        self.most = runs;
         self
     }
 }
@@ -45,7 +54,7 @@ pub fn race(promise: &Promise, rounds: u32, contestants: Vec<Contestant>, report
         for turn in 0..lanes.len() {
             let at = (turn + round) % lanes.len();
             let (contestant, times, failed) = &mut lanes[at];
-            if failed.is_some() || interrupt::asked() {
+            if failed.is_some() || round > contestant.most as usize || interrupt::asked() {
                 continue;
             }
             match (contestant.once)() {
@@ -65,12 +74,17 @@ type Lane<'a> = (Contestant<'a>, Vec<f64>, Option<String>);
 
 fn conclude(promise: &Promise, rounds: u32, lanes: Vec<Lane>, report: &mut Report) {
     // An interrupted race is what all have run of it, so that runs stay in pairs.
-    let running = lanes.iter().filter(|(_, _, failed)| failed.is_none());
+    let running = lanes
+        .iter()
+        .filter(|(who, _, failed)| failed.is_none() && who.most >= rounds);
     let whole = running.map(|(_, times, _)| times.len()).min().unwrap_or(0);
     for (contestant, mut times, failed) in lanes {
         let Contestant { subject, note, .. } = &contestant;
         let mut note = note.clone();
-        if failed.is_none() && whole < rounds as usize {
+        if contestant.most < rounds {
+            let comma = if note.is_empty() { "" } else { ", " };
+            note += &format!("{comma}{} runs, as it takes long", times.len());
+        } else if failed.is_none() && whole < rounds as usize {
             times.truncate(whole);
             let comma = if note.is_empty() { "" } else { ", " };
             note += &format!("{comma}{} after {whole} of {rounds} runs", interrupt::WHY);

@@ -20,9 +20,21 @@ pub fn need(name: &str, package: &str) -> Result<PathBuf, String> {
     find(name).ok_or_else(|| format!("not installed: apt install {package}"))
 }
 
-/// 7-Zip under either of its names.
+/// 7-Zip under either of its names; the first is of the newer.
 pub fn seven_zip() -> Result<PathBuf, String> {
     find("7zz").map_or_else(|| need("7z", "7zip (or p7zip-full)"), Ok)
+}
+
+/// Which of them that is, and its version: `7zz 22.01`.
+pub fn which_seven_zip() -> String {
+    let Ok(program) = seven_zip() else {
+        return String::new();
+    };
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let line = first_line(&name, &[]).unwrap_or_default();
+    let is_version = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
+    let version = line.split(' ').find(|w| is_version(w) && w.contains('.'));
+    format!("{name} {}", version.unwrap_or_default())
 }
 
 /// Milliseconds since then.

@@ -75,8 +75,8 @@ pub fn source(paths: &Paths, kind: Kind) -> Result<Temporary, String> {
 }
 
 /// What the big workload is, for the text of its rows.
-pub const BIG: &str = "2 GiB in a 20 GiB ext4 (4 files of 400 MiB, 288 of 1 MiB, \
-10,000 of up to 32 KiB)";
+pub const BIG: &str = "2 GiB (4 files of 400 MiB, 288 of 1 MiB, 10,000 of up to 32 KiB) \
+in 20 GiB of";
 pub const BIG_SIZE: &str = "20G";
 
 pub struct Workload {

@@ -197,11 +197,14 @@ fn damage_of_jfs_minix_and_ntfs_is_found_and_repaired_if_the_program_can() {
         std::fs::write(&image, &bytes).expect("writes");
         assert_eq!(state(&scratch, fs, &[]), "damaged", "{fs}");
         assert!(std::fs::read(&image).expect("reads") == bytes, "{fs}");
+        if fs == "minix" {
+            // Its program says that it has changed it, and finds the same again.
+            assert_eq!(state(&scratch, fs, &["--repair"]), "damaged");
+            continue;
+        }
         assert_eq!(state(&scratch, fs, &["--repair"]), "repaired", "{fs}");
         assert_eq!(state(&scratch, fs, &["--repair"]), "clean", "{fs}");
-        if fs != "minix" {
-            assert_marker(&scratch, fs);
-        }
+        assert_marker(&scratch, fs);
     }
 }
 

@@ -8,6 +8,7 @@ use crate::report::{Report, TANE};
 use crate::target::Target::AtMost;
 use crate::tool;
 use crate::workload::{self, Kind, Workload, FILE, TREE};
+use std::ffi::OsString;
 use std::process::Command;
 use std::time::Instant;
 
@@ -35,11 +36,19 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
         command.arg(image).arg(inside);
         timed(command, expected)
     };
+    let guestfish = || {
+        let file = OsString::from(format!("/{inside}"));
+        timed(
+            readers::guestfish(image, &["cat".as_ref(), &file])?,
+            expected,
+        )
+    };
     let contestants = vec![
         Contestant::new(TANE, || tane(None)),
         Contestant::new("tane, default image", || tane(Some("default"))),
         Contestant::new("debugfs", debugfs),
-        Contestant::new("7-Zip", seven_zip),
+        Contestant::new("7-Zip", seven_zip).noted(tool::which_seven_zip()),
+        Contestant::new("guestfish", guestfish).at_most(readers::GUESTFISH_RUNS),
     ];
     race(promise, report.runs, contestants, report);
     Ok(())

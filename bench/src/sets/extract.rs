@@ -1,5 +1,6 @@
 //! A whole tree out of an image, each time by new processes into a new directory.
 
+use crate::mounted::{self, CopyOut};
 use crate::paths::Paths;
 use crate::promise::{Promise, Set};
 use crate::race::{race, Contestant};
@@ -57,7 +58,16 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
         contestants.push(Contestant::new(TANE, || ext4.tane(None)));
         contestants.push(Contestant::new("tane, default image", default));
         contestants.push(Contestant::new("debugfs", || ext4.timed(readers::debugfs)));
-        contestants.push(Contestant::new("7-Zip", || ext4.timed(readers::seven_zip)));
+        let seven_zip = Contestant::new("7-Zip", || ext4.timed(readers::seven_zip));
+        contestants.push(seven_zip.noted(tool::which_seven_zip()));
+        let cp = |mount: CopyOut| move || ext4.mounted(mount);
+        contestants.push(Contestant::new("fuse2fs, cp -a", cp(mounted::fuse2fs)));
+        contestants.push(Contestant::new(
+            "loop mount, cp -a",
+            cp(mounted::loop_mount),
+        ));
+        let guestfish = Contestant::new("guestfish", || ext4.timed(readers::guestfish_out));
+        contestants.push(guestfish.at_most(readers::GUESTFISH_RUNS));
     }
     race(promise, report.runs, contestants, report);
     Ok(())
@@ -75,6 +85,12 @@ impl Job<'_> {
     ) -> Result<f64, String> {
         timed(self.paths, &self.workload.tally, |to| {
             tool::output(&mut command(&self.workload.image, to)?).map(drop)
+        })
+    }
+
+    fn mounted(&self, copy_out: CopyOut) -> Result<f64, String> {
+        timed(self.paths, &self.workload.tally, |to| {
+            copy_out(self.paths, &self.workload.image, to)
         })
     }
 

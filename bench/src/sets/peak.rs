@@ -24,9 +24,11 @@ pub fn promises() -> Vec<Promise> {
         Promise::new(name, Set::Extract, what, "MB", AtMost(150.0))
     };
     vec![
-        row("extract-memory", "copied out"),
-        row("extract-memory-qcow2", "in a qcow2 copied out"),
-        row("copy-in-memory", "that was empty, copied in"),
+        row("extract-memory", "ext4, copied out"),
+        row("extract-memory-xfs", "xfs, copied out"),
+        row("extract-memory-btrfs", "btrfs, copied out"),
+        row("extract-memory-qcow2", "ext4 in a qcow2, copied out"),
+        row("copy-in-memory", "ext4 that was empty, copied in"),
     ]
 }
 
@@ -36,7 +38,11 @@ pub fn is_of(promise: &Promise) -> bool {
 
 pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<(), String> {
     let runs = report.runs.min(RUNS);
-    let workload = Workload::get(paths, Kind::Big)?;
+    let fs = match promise.name.rsplit('-').next() {
+        Some(fs @ ("xfs" | "btrfs")) => fs,
+        _ => "ext4",
+    };
+    let workload = Workload::with(paths, Kind::Big, fs)?;
     let job = &Job {
         paths,
         tally: workload.tally,
@@ -64,11 +70,13 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
                 Contestant::new(with, move || job.tane_out(&image, Some("default"))),
             ]
         }
+        _ if fs != "ext4" => vec![Contestant::new(TANE, || job.tane_out(raw, None))],
         _ => vec![
             Contestant::new(TANE, || job.tane_out(raw, None)),
             Contestant::new(with, || job.tane_out(raw, Some("default"))),
             Contestant::new("debugfs", || job.out(readers::debugfs(raw, to))),
-            Contestant::new("7-Zip", || job.out(readers::seven_zip(raw, to))),
+            Contestant::new("7-Zip", || job.out(readers::seven_zip(raw, to)))
+                .noted(tool::which_seven_zip()),
         ],
     };
     race(promise, runs, contestants, report);

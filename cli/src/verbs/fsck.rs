@@ -20,6 +20,7 @@ what they repair is copied back.
 
 ntfsfix is no chkdsk: it looks at the boot sectors and the first records of the file
 table, and with --repair restores these from their copies and empties the journal.
+fsck.minix repairs little without a person to ask: that it is still damaged is told.
 nilfs2 and udf have no program; hfsplus has none in Debian.
 
 Without --repair nothing is changed. A journal that was not replayed counts as damage
