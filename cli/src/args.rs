@@ -344,21 +344,34 @@ mod tests {
         }
     }
 
-    /// The command lines in a text: what stands behind two spaces or more says what
-    /// they do, and what follows a pipe is another's.
+    /// The words of a command line, without quotes. Three spaces begin what it does,
+    /// and a pipe or `&&` another one.
+    fn words(line: &str) -> Vec<String> {
+        let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+        let mut rest = line.chars();
+        while let Some(c) = rest.next() {
+            match (quote, c) {
+                (Some(q), c) if q == c => quote = None,
+                (None, '\'' | '"') => quote = Some(c),
+                (None, '|' | '>' | '&' | '#') => break,
+                (None, ' ') if rest.as_str().starts_with("  ") => break,
+                (None, ' ') => words.push(std::mem::take(&mut word)),
+                _ => word.push(c),
+            }
+        }
+        words.push(word);
+        words.retain(|word| !word.is_empty());
+        words
+    }
+
+    /// The command lines in a text.
     fn command_lines(text: &str) -> impl Iterator<Item = Vec<String>> + '_ {
-        let starts = |line: &&str| line.starts_with("tane ") && !line.contains("...");
-        let parts = text
-            .lines()
-            .map(str::trim)
-            .flat_map(|line| line.split(" && "));
-        parts.filter(starts).map(|line| {
-            let line = line.split("   ").next().unwrap_or_default();
-            let line = line.split(['|', '>', '#']).next().unwrap_or_default();
-            line.split_whitespace()
-                .map(|word| word.replace(['\'', '"'], ""))
-                .collect()
-        })
+        // Not those that go on, or leave something out.
+        let whole = |line: &str| !line.ends_with('\\') && !line.contains("...");
+        let starts = |line: &&str| line.starts_with("tane ") && whole(line);
+        let parts = text.lines().map(str::trim);
+        let parts = parts.flat_map(|line| line.split(" && "));
+        parts.filter(starts).map(words)
     }
 
     #[test]
