@@ -2,6 +2,7 @@
 //! tests' own; and a real kernel.
 #![allow(dead_code)] // every test program uses a part of it
 
+pub mod disks;
 pub mod driver;
 pub mod hostile;
 pub mod kernel;
