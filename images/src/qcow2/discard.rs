@@ -1,7 +1,7 @@
 //! Holes in the file where clusters are discarded. imago (0.2.6) gives such
 //! clusters back to the image only, for writes to come.
 
-use super::Stored;
+use super::stored::Stored;
 use imago::{FormatAccess, Mapping};
 use std::io;
 use std::sync::atomic::Ordering;
