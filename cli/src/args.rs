@@ -3,7 +3,8 @@
 use crate::failure::Failure;
 use crate::session::Kept;
 use crate::verbs::*;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Command, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 use tane::Address;
@@ -42,19 +43,42 @@ Exit codes:
   124  --time-limit has passed
   130  interrupted";
 
+/// Columns of a help page, at most.
+const WIDTH: usize = 90;
+
 #[derive(Parser)]
 #[command(
     name = "tane",
     version,
     about = "Look into disk images and copy in and out of them"
 )]
-#[command(long_about = LONG_ABOUT, after_help = AFTER_HELP, max_term_width = 90)]
+#[command(long_about = LONG_ABOUT, after_help = AFTER_HELP, max_term_width = WIDTH)]
 #[command(disable_help_subcommand = true, subcommand_required = true)]
 pub struct Cli {
     #[command(flatten)]
     pub global: Global,
     #[command(subcommand)]
     pub verb: Verb,
+}
+
+impl Cli {
+    /// As `parse_from`. A verb that comes first is all the grammar there is: each of
+    /// three dozen would get a copy of every option in [`Global`], and a small file is
+    /// read out of an image in a few times the time that this takes.
+    pub fn read(args: Vec<OsString>) -> Cli {
+        let first = args.get(1).and_then(|arg| arg.to_str());
+        let Some(command) = first.and_then(Cli::with_one) else {
+            return Cli::parse_from(args);
+        };
+        let matches = command.get_matches_from(args);
+        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
+    /// The grammar of a command line that begins with this verb.
+    fn with_one(verb: &str) -> Option<Command> {
+        let command = Command::new("tane").max_term_width(WIDTH);
+        Some(Global::augment_args(command).subcommand(Verb::alone(verb)?))
+    }
 }
 
 /// Options of every verb.
@@ -69,8 +93,8 @@ pub struct Global {
     )]
     #[arg(help_heading = "Kernel and mount")]
     pub kernel: Option<PathBuf>,
-    /// Memory for that Linux (default: 256M; of cp and tar 112M, and 1M for every 16G
-    /// of the image, up to that)
+    /// Memory for that Linux (default: 256M; of cat, cp and tar 112M, and 1M for every
+    /// 16G of the image, up to that)
     #[arg(long, global = true, value_name = "SIZE", value_parser = parse_size)]
     #[arg(help_heading = "Kernel and mount")]
     pub memory: Option<u64>,
@@ -171,7 +195,7 @@ pub struct Global {
 }
 
 impl Global {
-    /// For verbs that copy.
+    /// For verbs that copy, be it to standard output.
     pub fn copying(&self) -> Global {
         Global {
             copies: true,
@@ -206,42 +230,61 @@ impl Global {
     }
 }
 
-#[derive(Subcommand)]
-pub enum Verb {
-    Inspect(inspect::Args),
-    Ls(ls::Args),
-    Cat(cat::Args),
-    Stat(stat::Args),
-    Find(find::Args),
-    Df(df::Args),
-    Du(du::Args),
-    Tree(tree::Args),
-    Diff(diff::Args),
-    Cp(cp::Args),
-    Mkdir(mkdir::Args),
-    Rm(rm::Args),
-    Mv(mv::Args),
-    Ln(ln::Args),
-    Chmod(chmod::Args),
-    Chown(chown::Args),
-    Touch(touch::Args),
-    Truncate(truncate::Args),
-    Xattr(xattr::Args),
-    Trim(trim::Args),
-    Mkfs(mkfs::Args),
-    Fsck(fsck::Args),
-    Resize(resize::Args),
-    MakeImage(make_image::Args),
-    Tar(tar::Args),
-    Mount(mount::Args),
-    Umount(umount::Args),
-    Sh(sh::Args),
-    Syscall(syscall::Args),
-    Dmesg(dmesg::Args),
-    Kaslr(kaslr::Args),
-    Bench(bench::Args),
+macro_rules! verbs {
+    ($($(#[$attribute:meta])* $variant:ident($verb:ident) $name:literal,)*) => {
+        #[derive(Subcommand)]
+        pub enum Verb {
+            $($(#[$attribute])* #[command(name = $name)] $variant($verb::Args),)*
+        }
+
+        impl Verb {
+            /// The grammar of one verb.
+            fn alone(name: &str) -> Option<Command> {
+                let verb = Command::new(name.to_owned());
+                match name {
+                    $($name => Some($verb::Args::augment_args(verb)),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+verbs! {
+    Inspect(inspect) "inspect",
+    Ls(ls) "ls",
+    Cat(cat) "cat",
+    Stat(stat) "stat",
+    Find(find) "find",
+    Df(df) "df",
+    Du(du) "du",
+    Tree(tree) "tree",
+    Diff(diff) "diff",
+    Cp(cp) "cp",
+    Mkdir(mkdir) "mkdir",
+    Rm(rm) "rm",
+    Mv(mv) "mv",
+    Ln(ln) "ln",
+    Chmod(chmod) "chmod",
+    Chown(chown) "chown",
+    Touch(touch) "touch",
+    Truncate(truncate) "truncate",
+    Xattr(xattr) "xattr",
+    Trim(trim) "trim",
+    Mkfs(mkfs) "mkfs",
+    Fsck(fsck) "fsck",
+    Resize(resize) "resize",
+    MakeImage(make_image) "make-image",
+    Tar(tar) "tar",
+    Mount(mount) "mount",
+    Umount(umount) "umount",
+    Sh(sh) "sh",
+    Syscall(syscall) "syscall",
+    Dmesg(dmesg) "dmesg",
+    Kaslr(kaslr) "kaslr",
+    Bench(bench) "bench",
     #[command(hide = true)]
-    Generate(generate::Args),
+    Generate(generate) "generate",
 }
 
 /// A root hash of dm-verity, and where its tree is behind the data, in bytes.
@@ -404,5 +447,20 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_verb_that_comes_first_is_read_as_among_all_verbs() {
+        use clap::CommandFactory;
+        let help = |mut command: Command, verb: &str| {
+            command.build();
+            let found = command.find_subcommand_mut(verb).expect(verb);
+            found.render_long_help().to_string()
+        };
+        for verb in Cli::command().get_subcommands() {
+            let verb = verb.get_name();
+            let one = Cli::with_one(verb).unwrap_or_else(|| panic!("no verb {verb}"));
+            assert_eq!(help(one, verb), help(Cli::command(), verb));
+        }
     }
 }

@@ -21,7 +21,6 @@ mod verbs;
 mod walk;
 
 use args::{Cli, Global, Verb};
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -30,7 +29,7 @@ fn main() -> ExitCode {
         verbs::bench::start(&args)
     } else {
         let (args, logins) = login::take_out(args);
-        let mut cli = Cli::parse_from(verbs::find::accept_single_dashes(args.into_iter()));
+        let mut cli = Cli::read(verbs::find::accept_single_dashes(args.into_iter()));
         cli.global.logins = logins;
         let supervises = matches!(&cli.verb, Verb::Mount(args) if args.supervises());
         if supervises {

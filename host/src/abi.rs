@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub const MAGIC: u64 = 0x6c65_6e72_656e_6174;
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 pub const MAX_VCPUS: usize = 64;
 pub const MAX_DEVICES: usize = 48;
@@ -146,6 +146,7 @@ pub struct Boot {
     pub vmalloc_end: u64,
     pub user_start: u64,
     pub user_end: u64,
+    pub shown_start: u64,
     pub shown_end: u64,
     pub nr_vcpus: u32,
     pub randomised: u32,

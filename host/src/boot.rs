@@ -125,10 +125,10 @@ impl Builder {
         };
         let mut memory =
             Memory::new(&sizes, self.randomise && !nokaslr).map_err(BootError::Memory)?;
-        // What booting touches for certain: the image's data, and struct page,
-        // which Linux puts at the end of RAM.
+        // What booting touches for certain.
         let h = &image.header;
-        memory.populate(h.text_end, h.image_end - h.text_end);
+        memory.shown.start = h.data_end.next_multiple_of(PAGE);
+        memory.populate(h.data_end, h.image_end - h.data_end);
         memory
             .populate_tail(ram / PAGE * h.struct_page_size)
             .map_err(BootError::Memory)?;
@@ -177,7 +177,8 @@ fn prepare(inner: &Arc<Inner>, cmdline: &str, cpus: u32) {
         boot.vmalloc_end = inner.memory.vmalloc_end;
         boot.user_start = inner.memory.user_start;
         boot.user_end = inner.memory.user_end;
-        boot.shown_end = inner.memory.shown_end;
+        boot.shown_start = inner.memory.shown.start;
+        boot.shown_end = inner.memory.shown.end;
         boot.nr_vcpus = cpus;
         boot.randomised = u32::from(inner.memory.randomised);
         boot.vcpus = area.vcpus();

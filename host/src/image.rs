@@ -137,30 +137,36 @@ impl Image {
         &self.path
     }
 
-    /// Put the image at `base`, where RAM is mapped: map the code from the
-    /// file, read the data and relocate it.
+    /// Put the image at `base`, where RAM is mapped: map code and data from the
+    /// file and relocate the data. Of constants hardly a page has an address in it,
+    /// and most are never looked at: they stay the file's.
     ///
     /// # Safety
     /// `base` is the start of at least `header.image_end` bytes of zeroed,
     /// writable memory that nobody else uses yet.
     pub(crate) unsafe fn load(&self, base: *mut u8) -> Result<(), ImageError> {
         let h = &self.header;
-        let text = libc::mmap(
-            base.cast(),
-            h.text_end as usize,
-            libc::PROT_READ | libc::PROT_EXEC,
-            libc::MAP_PRIVATE | libc::MAP_FIXED,
-            self.file.as_raw_fd(),
-            self.text_offset as libc::off_t,
-        );
-        if text == libc::MAP_FAILED {
-            return Err(self.io(io::Error::last_os_error()));
+        let (read, fd) = (libc::PROT_READ, self.file.as_raw_fd());
+        for (at, len, prot, offset) in [
+            (0, h.text_end, read | libc::PROT_EXEC, self.text_offset),
+            (
+                h.text_end,
+                self.data_len,
+                read | libc::PROT_WRITE,
+                self.data_offset,
+            ),
+        ] {
+            let at = base.add(at as usize).cast();
+            let flags = libc::MAP_PRIVATE | libc::MAP_FIXED;
+            let offset = offset as libc::off_t;
+            if libc::mmap(at, len as usize, prot, flags, fd, offset) == libc::MAP_FAILED {
+                return Err(self.io(io::Error::last_os_error()));
+            }
         }
-        let data =
-            std::slice::from_raw_parts_mut(base.add(h.text_end as usize), self.data_len as usize);
-        self.file
-            .read_exact_at(data, self.data_offset)
-            .map_err(|e| self.io(e))?;
+        // The file goes on in the last page, with what is not the kernel's.
+        let end = (h.text_end + self.data_len) as usize;
+        let rest = end.next_multiple_of(PAGE as usize) - end;
+        base.add(end).write_bytes(0, rest);
         self.relocate(base)
     }
 
@@ -247,7 +253,9 @@ fn segments(file: &File, path: &Path, ehdr: &[u8; 64]) -> Result<Segments, Image
         }
     }
     match (text, data) {
-        (Some(text_offset), Some((data_offset, data_len))) if text_offset % PAGE == 0 => {
+        (Some(text_offset), Some((data_offset, data_len)))
+            if text_offset % PAGE == 0 && data_offset % PAGE == 0 =>
+        {
             Ok(Segments {
                 text_offset,
                 data_offset,

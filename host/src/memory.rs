@@ -10,6 +10,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd};
 
 pub const PAGE: u64 = 4096;
@@ -26,9 +27,9 @@ pub struct Memory {
     pub vmalloc_end: u64,
     pub user_start: u64,
     pub user_end: u64,
-    /// Where the frames end that can be shown in a window: from here on, the
-    /// memory that the kernel sees in RAM is not the memfd's.
-    pub shown_end: u64,
+    /// The frames that can be shown in a window. Before and behind them, what the
+    /// kernel sees in RAM is not the memfd's.
+    pub shown: Range<u64>,
     pub randomised: bool,
 }
 
@@ -67,7 +68,7 @@ impl Memory {
             vmalloc_end: base + vmalloc + sizes.vmalloc,
             user_start: base + user,
             user_end: base + user + sizes.user,
-            shown_end: sizes.ram,
+            shown: 0..sizes.ram,
             randomised: randomise,
         };
         let prot = libc::PROT_READ | libc::PROT_WRITE;
@@ -115,31 +116,34 @@ impl Memory {
         }
     }
 
-    /// The same for RAM's last `len` bytes, where Linux keeps its struct pages and
-    /// nothing else. They are never shown at a second place, so they need not be in
-    /// the memfd, and ordinary memory may come in huge pages: a few faults instead
-    /// of a thousand, and fewer TLB misses ever after. `len` must not be more than
-    /// they have: a frame before them would be one page in RAM and another in a
-    /// mapping of it.
+    /// RAM's last `len` bytes, where Linux keeps its struct pages, and what is left
+    /// before them of a huge page, which Linux fills with tables of its own or not at
+    /// all. They are never shown at a second place, so they need not be in the memfd,
+    /// and ordinary memory may come in huge pages: a few faults instead of a
+    /// thousand, and fewer TLB misses ever after. The kernel keeps all frames from
+    /// `shown.end` on: else one would be a page in RAM and another in a mapping of it.
     pub fn populate_tail(&mut self, len: u64) -> io::Result<()> {
         const HUGE: u64 = 2 << 20;
-        let start = (self.ram_size - len).next_multiple_of(HUGE);
-        let end = self.ram_size / HUGE * HUGE;
-        if start < end {
-            let at = (self.base + start) as *mut libc::c_void;
-            let len = (end - start) as usize;
-            let prot = libc::PROT_READ | libc::PROT_WRITE;
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-            // SAFETY: RAM of a kernel that does not run yet, all zeros as before.
-            unsafe {
-                if libc::mmap(at, len, prot, flags, -1, 0) == libc::MAP_FAILED {
-                    return Err(io::Error::last_os_error());
-                }
-                libc::madvise(at, len, libc::MADV_HUGEPAGE);
+        /// The part of RAM that may be lost to it.
+        const LOST: u64 = 32;
+        let first = (self.ram_size - len) & !(PAGE - 1);
+        let start = match first % HUGE <= self.ram_size / LOST {
+            true => first / HUGE * HUGE,
+            false => first,
+        };
+        let at = (self.base + start) as *mut libc::c_void;
+        let len = self.ram_size - start;
+        let prot = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+        // SAFETY: RAM of a kernel that does not run yet, all zeros as before.
+        unsafe {
+            if libc::mmap(at, len as usize, prot, flags, -1, 0) == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
             }
-            self.shown_end = start;
+            libc::madvise(at, len as usize, libc::MADV_HUGEPAGE);
         }
-        self.populate(self.ram_size - len, len);
+        self.shown.end = start;
+        self.populate(start, len);
         Ok(())
     }
 
@@ -159,7 +163,7 @@ impl Memory {
         if va == self.base + pa {
             return self.protect(va, len, prot);
         }
-        if !self.in_window(va, len) || pa + len > self.shown_end {
+        if !self.in_window(va, len) || pa < self.shown.start || pa + len > self.shown.end {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         self.show(va, pa, len, prot)

@@ -103,6 +103,7 @@ fn the_rust_structures_are_those_of_the_header() {
             vmalloc_end,
             user_start,
             user_end,
+            shown_start,
             shown_end,
             nr_vcpus,
             randomised,

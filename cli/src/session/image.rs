@@ -8,7 +8,7 @@ use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::sys::{Root, Side, Sys};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use tane::{ImagePath, Place};
 
@@ -137,6 +137,9 @@ impl Opened {
         };
         if self.access == Access::Read {
             causes(&self.machine);
+            if Arc::strong_count(&self.machine) == 1 {
+                self.machine.end();
+            }
             return Ok(());
         }
         let unmounted = self.mount.take().map_or(Ok(()), tane::Mount::unmount);
@@ -145,13 +148,12 @@ impl Opened {
         unmounted.map_err(|e| lost(&e))?;
         flushed.map_err(|e| lost(&e))?;
         // An image inside another: its file is closed before that is unmounted.
-        match Arc::try_unwrap(self.machine)
-            .ok()
-            .and_then(Machine::into_outer)
-        {
-            Some(outer) => outer.close(),
-            None => Ok(()),
-        }
+        let Opened { machine, .. } = self;
+        let Ok(machine) = Arc::try_unwrap(machine) else {
+            return Ok(());
+        };
+        machine.end();
+        machine.into_outer().map_or(Ok(()), Opened::close)
     }
 
     pub fn mount(&self) -> Option<&tane::Mount> {

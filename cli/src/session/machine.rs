@@ -24,6 +24,8 @@ pub struct Machine {
     secrets: Mutex<Vec<Vec<u8>>>,
     verity: Option<Verity>,
     pub kernel: tane::Kernel,
+    /// The kernel serves nobody else.
+    own: bool,
     /// Last: the disk is one of its files.
     outer: Option<Box<Opened>>,
 }
@@ -95,7 +97,9 @@ impl Machine {
 
     fn boot(builder: tane::Builder, global: &Global) -> Result<Machine> {
         let kernel = builder.boot().map_err(no_start)?;
-        Ok(Machine::of(kernel, global))
+        let mut machine = Machine::of(kernel, global);
+        machine.own = true;
+        Ok(machine)
     }
 
     fn of(kernel: tane::Kernel, global: &Global) -> Machine {
@@ -107,6 +111,7 @@ impl Machine {
             secrets: Mutex::default(),
             verity: global.verity.clone(),
             kernel,
+            own: false,
             outer: None,
         }
     }
@@ -217,6 +222,14 @@ impl Machine {
         self.disks.push(disk.map_err(fail)?);
         self.names.push(name.display().to_string());
         Ok(())
+    }
+
+    /// All that matters is in the image. A kernel of its own is not asked to give up
+    /// mounts and disks one by one, which takes as long as some reads.
+    pub(super) fn end(&self) {
+        if self.own {
+            self.kernel.halt();
+        }
     }
 
     /// The image that this one's disk is a file of.

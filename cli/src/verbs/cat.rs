@@ -22,6 +22,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args, global: &Global) -> Result<u8> {
+    let global = &global.copying();
     let mut out = Output::new();
     let mut buffer = vec![0; 1 << 20];
     let code = for_each_image(&args.files, Access::Read, global, |root, items| {

@@ -52,6 +52,7 @@ void __init setup_arch(char **cmdline_p)
 #ifdef CONFIG_SMP
 	tane_init_cpus();
 #endif
+	tane_skip_initcalls();
 }
 
 void __init arch_cpu_finalize_init(void)

@@ -30,24 +30,26 @@ void __init tane_init_memory(void)
 	set_max_mapnr(max_pfn);
 	max_zone_pfn[ZONE_NORMAL] = max_low_pfn;
 	free_area_init(max_zone_pfn);
-	/*
-	 * The host cannot show elsewhere what it has from shown_end on: a file's
-	 * page there would be another page in a mapping.
-	 */
-	if (__pa(mem_map) > tane_boot->shown_end ||
-	    __pa(mem_map + ALIGN(max_pfn, MAX_ORDER_NR_PAGES)) != end)
-		panic("struct pages are not what RAM ends with");
 }
 
 void __init mem_init(void)
 {
+	/*
+	 * The host cannot show elsewhere what it has from shown_end on: a file's
+	 * page there would be another page in a mapping. Boot's own tables,
+	 * struct pages first, are there for good. Of the image's frames the
+	 * zero page alone is ever shown.
+	 */
+	if (__pa(empty_zero_page) < tane_boot->shown_start)
+		panic("the host cannot show the zero page");
+	memblock_reserve(tane_boot->shown_end,
+			 tane_boot->ram_size - tane_boot->shown_end);
 	memblock_free_all();
 }
 
-/* Without poisoning them: frames that nobody touched cost no memory. */
+/* Init's frames are not RAM: code and data are mapped from the image's file. */
 void free_initmem(void)
 {
-	free_initmem_default(-1);
 }
 
 /* Constants, and what only init wrote. Code is read-only from the start. */

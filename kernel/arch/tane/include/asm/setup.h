@@ -9,6 +9,7 @@ void tane_console_init(void);
 void tane_init_panic(void);
 void tane_init_memory(void);
 void tane_init_cpus(void);
+void tane_skip_initcalls(void);
 void tane_setup_timer(void);
 
 #endif

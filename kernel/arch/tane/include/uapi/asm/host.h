@@ -19,7 +19,7 @@
 #include <linux/types.h>
 
 #define TANE_ABI_MAGIC		0x6c656e72656e6174ULL	/* "tanernel" */
-#define TANE_ABI_VERSION	5
+#define TANE_ABI_VERSION	6
 
 #define TANE_MAX_VCPUS		64
 #define TANE_MAX_DEVICES	48
@@ -134,7 +134,8 @@ struct tane_ops {
 	 * Show len bytes of RAM that start at physical address pa at address
 	 * va of the vmalloc or user window; take whatever was there away. Or,
 	 * with va the place of pa in RAM itself, change the protection there.
-	 * -EINVAL for frames of a window from tane_boot.shown_end on.
+	 * A window shows frames from tane_boot.shown_start to shown_end only;
+	 * -EINVAL for others.
 	 */
 	int (*map)(void *host, __u64 va, __u64 pa, __u64 len, __u32 prot);
 	/* Make the range of a window inaccessible again. */
@@ -180,7 +181,14 @@ struct tane_boot {
 	__u64 vmalloc_end;
 	__u64 user_start;	/* another: where mmap() shows files and memory */
 	__u64 user_end;
-	__u64 shown_end;	/* where the frames end that map can show in a window */
+	/*
+	 * The frames that map can show in a window. Those of the image's code and
+	 * data lie before them: they are the image file's, changed or not. Those
+	 * behind them are memory of their own: the kernel uses them while it
+	 * boots, and gives them to nobody later.
+	 */
+	__u64 shown_start;
+	__u64 shown_end;
 	__u32 nr_vcpus;
 	__u32 randomised;	/* 1: base was drawn at random */
 	struct tane_vcpu *vcpus;	/* nr_vcpus of them */
@@ -256,7 +264,7 @@ struct tane_image {
 	/*
 	 * Bytes of struct page, which depend on the configuration. Linux puts
 	 * one for each page of RAM at the end of RAM, and shows them nowhere
-	 * else: the host may put tane_boot.shown_end at their start.
+	 * else: the host puts tane_boot.shown_end at their start or before it.
 	 */
 	__u64 struct_page_size;
 };
