@@ -240,9 +240,8 @@ macro_rules! verbs {
         impl Verb {
             /// The grammar of one verb.
             fn alone(name: &str) -> Option<Command> {
-                let verb = Command::new(name.to_owned());
                 match name {
-                    $($name => Some($verb::Args::augment_args(verb)),)*
+                    $($name => Some($verb::Args::augment_args(Command::new($name))),)*
                     _ => None,
                 }
             }

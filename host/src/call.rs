@@ -127,15 +127,40 @@ impl Inner {
             if cpu.shared().pending.load(Ordering::SeqCst) == 0 {
                 return cpu.unlock();
             }
-            cpu.occupy(caller.tid);
-            loop {
-                let reason = (self.gate.enter)(cpu.ptr()).reason;
-                if reason != EXIT_RUNNABLE {
-                    self.leave(cpu, reason);
-                    break;
-                }
+            self.exhaust(cpu, caller.tid);
+        }
+    }
+
+    /// Run a CPU whose lock this thread holds until nothing wants it any more.
+    pub fn exhaust(&self, cpu: Cpu, tid: u32) {
+        cpu.occupy(tid);
+        loop {
+            let reason = (self.gate.enter)(cpu.ptr()).reason;
+            if reason != EXIT_RUNNABLE {
+                return self.leave(cpu, reason);
             }
         }
+    }
+
+    /// Have an interrupt of this CPU taken, for whose effect this thread is about to
+    /// wait: by itself if nobody is inside, since the service thread would have to
+    /// wake up first, and then wake this one.
+    pub fn see_to(self: &Arc<Self>, cpu: Cpu) {
+        let caller = thread::caller(self, Wait::Inside).ok();
+        let Some(caller) = caller.filter(|_| !cpu::is_inside()) else {
+            return cpu.kick();
+        };
+        if let Some(slot) = cpu.enter_biased() {
+            cpu.unbias(slot);
+        } else if !cpu.try_lock_online() {
+            return cpu.kick();
+        }
+        if self.is_dead() {
+            return cpu.unlock();
+        }
+        self.exhaust(cpu, caller.tid);
+        self.do_errands(cpu, caller.tid);
+        self.settle(caller);
     }
 
     fn call_as(&self, caller: Caller, nr: i64, args: &[u64; 6]) -> i64 {

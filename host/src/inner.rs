@@ -175,7 +175,11 @@ impl Inner {
         self.area.wake_all();
         for slot in 0..abi::MAX_DEVICES {
             // SAFETY: in the area.
-            futex::wake(unsafe { &(*self.virtio(slot)).state });
+            let state = unsafe { &(*self.virtio(slot)).state };
+            // Nobody waits at a slot that is empty.
+            if state.load(Ordering::SeqCst) != abi::VIRTIO_EMPTY {
+                futex::wake(state);
+            }
         }
     }
 

@@ -113,11 +113,11 @@ impl Kernel {
         }
     }
 
-    /// Ask the kernel to look at changed device slots.
+    /// Ask the kernel to look at changed device slots, for [`Self::wait_virtio`].
     pub fn raise_hotplug(&self) {
         let cpu = self.inner.cpu(0);
         cpu.raise(abi::IRQ_HOTPLUG);
-        cpu.kick();
+        self.inner.see_to(cpu);
     }
 
     /// Sleep until a slot's state is no longer `state`, or the kernel is dead.

@@ -160,13 +160,7 @@ fn run(kernel: &Inner, cpu: Cpu, tid: u32) {
     if kernel.is_dead() {
         return cpu.unlock();
     }
-    cpu.occupy(tid);
-    loop {
-        let reason = (kernel.gate.enter)(cpu.ptr()).reason;
-        if reason != abi::EXIT_RUNNABLE {
-            return kernel.leave(cpu, reason);
-        }
-    }
+    kernel.exhaust(cpu, tid);
 }
 
 /// Sleep until the deadline or a kick. `sleep_until` is public before the

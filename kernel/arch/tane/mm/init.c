@@ -30,6 +30,10 @@ void __init tane_init_memory(void)
 	set_max_mapnr(max_pfn);
 	max_zone_pfn[ZONE_NORMAL] = max_low_pfn;
 	free_area_init(max_zone_pfn);
+	/* Or memory is lost for struct pages that are smaller than the host knows. */
+	if (__pa(mem_map) >= tane_boot->shown_end + PMD_SIZE ||
+	    __pa(mem_map + ALIGN(max_pfn, MAX_ORDER_NR_PAGES)) != end)
+		panic("struct pages are not what RAM ends with");
 }
 
 void __init mem_init(void)
