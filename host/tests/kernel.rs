@@ -67,25 +67,62 @@ fn every_bad_pointer_is_efault() {
     syscall(&k, libc::SYS_close, &[fd as u64]);
 }
 
+/// Of every length up to where all ways to copy have been used, with the bad page
+/// before, behind and at every byte of it.
 #[test]
-fn a_partly_bad_buffer_transfers_what_it_can() {
+fn a_partly_bad_buffer_transfers_exactly_the_good_part() {
+    const MOST: usize = 300;
+    const OLD: u8 = 0xa5;
     let k = boot();
-    let fd = syscall(
-        &k,
-        libc::SYS_openat,
-        &[
-            libc::AT_FDCWD as u64,
-            c"/f".as_ptr() as u64,
-            (libc::O_CREAT | libc::O_RDWR) as u64,
-            0o600,
-        ],
-    ) as u64;
+    let open = [
+        libc::AT_FDCWD as u64,
+        c"/f".as_ptr() as u64,
+        (libc::O_CREAT | libc::O_RDWR) as u64,
+        0o600,
+    ];
+    let fd = syscall(&k, libc::SYS_openat, &open) as u64;
+    let old = [OLD; MOST];
+    let new: Vec<u8> = (0..MOST).map(|i| i as u8 % 0x80).collect();
+    let transfer = |nr, at: u64, len: usize| syscall(&k, nr, &[fd, at, len as u64, 0]);
+    let refill = |content: &[u8]| {
+        let written = transfer(libc::SYS_pwrite64, content.as_ptr() as u64, MOST);
+        assert_eq!(written, MOST as i64);
+    };
     let page = common::lonely_page();
-    assert_eq!(syscall(&k, libc::SYS_write, &[fd, page, 4096]), 4096);
-    let n = syscall(&k, libc::SYS_write, &[fd, page + 4096 - 1000, 2000]);
-    assert!(n == 1000 || n == EFAULT, "write: {n}");
-    let n = syscall(&k, libc::SYS_pread64, &[fd, page + 4096 - 10, 100, 0]);
-    assert!(n == 10 || n == EFAULT, "pread: {n}");
+    for len in 0..=MOST {
+        for good in 0..=len {
+            let at = page + 4096 - good as u64;
+            // SAFETY: the last bytes of our page.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(at as *mut u8, good) };
+            let expected = match good {
+                0 if len != 0 => EFAULT,
+                good => good as i64,
+            };
+            refill(&old);
+            bytes.copy_from_slice(&new[..good]);
+            let n = transfer(libc::SYS_pwrite64, at, len);
+            assert_eq!(n, expected, "pwrite of {len}, {good} of them good");
+            let mut is = [0; MOST];
+            let read = transfer(libc::SYS_pread64, is.as_mut_ptr() as u64, MOST);
+            assert_eq!(read, MOST as i64);
+            let good_part = is[..good] == new[..good];
+            assert!(good_part, "pwrite of {len}, {good} good: {is:?}");
+            let rest = is[good..].iter().all(|&byte| byte == OLD);
+            assert!(rest, "pwrite of {len}, {good} good: {is:?}");
+
+            bytes.fill(OLD);
+            refill(&new);
+            let n = transfer(libc::SYS_pread64, at, len);
+            assert_eq!(n, expected, "pread of {len}, {good} of them good");
+            assert_eq!(bytes, &new[..good], "pread of {len}, {good} good");
+        }
+    }
+    // And the good part of what is longer than a page.
+    // SAFETY: our page.
+    unsafe { (page as *mut u8).write_bytes(7, 4096) };
+    for len in [4097, 5000, 100_000] {
+        assert_eq!(transfer(libc::SYS_pwrite64, page, len), 4096, "{len}");
+    }
 }
 
 #[test]
