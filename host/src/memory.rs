@@ -15,7 +15,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 
 pub const PAGE: u64 = 4096;
 const GUARD: u64 = 2 << 20;
-/// Where `nokaslr` puts the image when the place is free.
+/// Where `nokaslr` puts the image when the place is free; else at the next of its size.
 const FIXED_BASE: u64 = 0x1000_0000_0000;
 
 /// The reserved part of the address space. Unmapped when dropped.

@@ -68,12 +68,22 @@ fn every_bad_pointer_is_efault() {
 }
 
 /// Of every length up to where all ways to copy have been used, with the bad page
-/// before, behind and at every byte of it.
+/// before, behind and at every byte of it; as on this processor and as on others.
 #[test]
 fn a_partly_bad_buffer_transfers_exactly_the_good_part() {
+    let never = "tane.string_from=1000000";
+    for words in ["", "tane.string_from=0", "tane.string_from=128", never] {
+        transfers_exactly_the_good_part(words);
+    }
+}
+
+fn transfers_exactly_the_good_part(words: &str) {
     const MOST: usize = 300;
     const OLD: u8 = 0xa5;
-    let k = boot();
+    let k = boot_with(|builder| builder.cmdline = words.to_owned());
+    let from = words.strip_prefix("tane.string_from=");
+    let from = from.map(|from| format!("string instructions from {from} bytes on"));
+    assert!(from.is_none_or(|said| k.dmesg().contains(&said)), "{words}");
     let open = [
         libc::AT_FDCWD as u64,
         c"/f".as_ptr() as u64,

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * memcpy, memmove, memset and page operations without vector registers. Short
- * lengths take a few overlapping moves; from 128 bytes on the processor's own
- * string instructions win (ERMS).
+ * memcpy, memmove, memset and page operations without vector registers: short
+ * lengths by words, longer ones by the processor's own string instructions, from
+ * tane_string_from on (kernel/fpu.c).
  */
 #include <linux/export.h>
 #include <linux/linkage.h>
 #include <asm/page.h>
-
-#define STRING_THRESHOLD 128
 
 	.text
 
@@ -43,11 +41,10 @@ EXPORT_SYMBOL(__memmove)
 
 SYM_FUNC_START(__memcpy)
 	movq	%rdi, %rax
-	cmpq	$STRING_THRESHOLD, %rdx
+	cmpq	tane_string_from(%rip), %rdx
 	jae	4f
 	cmpq	$16, %rdx
 	jb	2f
-	/* 16 .. 127: pairs of words, the last pair overlapping. */
 1:	movq	(%rsi), %rcx
 	movq	8(%rsi), %r8
 	movq	%rcx, (%rdi)
@@ -92,24 +89,39 @@ SYM_FUNC_START(__memset)
 	movq	%rdi, %r9
 	movzbl	%sil, %eax
 	movq	%rdx, %rcx
-	cmpq	$STRING_THRESHOLD, %rdx
-	jae	3f
+	cmpq	tane_string_from(%rip), %rdx
+	jae	6f
 	movabsq	$0x0101010101010101, %r8
 	imulq	%r8, %rax
-1:	cmpq	$8, %rcx
+1:	cmpq	$32, %rcx
 	jb	2f
 	movq	%rax, (%rdi)
-	addq	$8, %rdi
-	subq	$8, %rcx
+	movq	%rax, 8(%rdi)
+	movq	%rax, 16(%rdi)
+	movq	%rax, 24(%rdi)
+	addq	$32, %rdi
+	subq	$32, %rcx
 	jmp	1b
-2:	testq	%rcx, %rcx
-	jz	4f
-	movb	%al, (%rdi)
-	incq	%rdi
-	decq	%rcx
+2:	cmpl	$8, %ecx
+	jb	3f
+	movq	%rax, (%rdi)
+	addq	$8, %rdi
+	subl	$8, %ecx
 	jmp	2b
-3:	rep stosb
-4:	movq	%r9, %rax
+3:	testb	$4, %cl
+	jz	4f
+	movl	%eax, (%rdi)
+	addq	$4, %rdi
+4:	testb	$2, %cl
+	jz	5f
+	movw	%ax, (%rdi)
+	addq	$2, %rdi
+5:	testb	$1, %cl
+	jz	7f
+	movb	%al, (%rdi)
+	jmp	7f
+6:	rep stosb
+7:	movq	%r9, %rax
 	ret
 SYM_FUNC_END(__memset)
 SYM_FUNC_ALIAS_WEAK(memset, __memset)
@@ -117,16 +129,16 @@ EXPORT_SYMBOL(memset)
 EXPORT_SYMBOL(__memset)
 
 SYM_FUNC_START(clear_page)
-	movl	$4096, %ecx
+	movl	$PAGE_SIZE / 8, %ecx
 	xorl	%eax, %eax
-	rep stosb
+	rep stosq
 	ret
 SYM_FUNC_END(clear_page)
 EXPORT_SYMBOL(clear_page)
 
 SYM_FUNC_START(copy_page)
-	movl	$4096, %ecx
-	rep movsb
+	movl	$PAGE_SIZE / 8, %ecx
+	rep movsq
 	ret
 SYM_FUNC_END(copy_page)
 EXPORT_SYMBOL(copy_page)
