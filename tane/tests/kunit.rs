@@ -14,7 +14,7 @@ use tane::MountOptions;
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// Suites whose absence would mean that they were not built or not run.
-const SUITES: [&str; 16] = [
+const SUITES: [&str; 18] = [
     "bitfields",
     "checksum",
     "cmdline",
@@ -25,12 +25,44 @@ const SUITES: [&str; 16] = [
     "hashtable",
     "hlist",
     "iov_iter",
+    "lib_sort",
     "list-kunit-test",
+    "list_sort",
     "memcpy",
     "overflow",
     "slub_test",
     "string",
     "string_helpers",
+];
+
+/// Older tests by the function that runs them at boot, and what it returns if all
+/// went well: some return an error, to be unloaded again where they are modules.
+const OLD: [(&str, i32); 14] = [
+    ("crc32test_init", 0),
+    ("interval_tree_test_init", -libc::EAGAIN),
+    ("maple_tree_seed", -libc::EINVAL),
+    ("rbtree_test_init", -libc::EAGAIN),
+    ("test_atomics_init", 0),
+    ("test_div64_init", 0),
+    ("test_hexdump_init", 0),
+    ("test_kstrtox_init", -libc::EINVAL),
+    ("test_memcat_p_init", 0),
+    ("test_min_heap_init", 0),
+    ("test_ref_tracker_init", 0),
+    ("test_rht_init", 0),
+    ("test_uuid_init", 0),
+    ("xarray_checks", 0),
+];
+
+/// What they say then, those that say something.
+const GOOD: [&str; 7] = [
+    "crc32: self tests passed",
+    "crc32_combine: ",
+    "crc32c: self tests passed",
+    "crc32c_combine: ",
+    "min_heap_test: test passed",
+    "test_memcat_p: test passed",
+    "Started 10 threads, 0 failed, rhltable test returns 0",
 ];
 
 /// Complaints that tests provoke, to see that they are made: the IDA's frees what
@@ -103,12 +135,24 @@ fn tally(log: &str, who: &str) -> Option<(u64, u64)> {
     Some((words[0].parse().ok()?, words[2].parse().ok()?))
 }
 
+/// What an initcall of that name returned, by `initcall_debug`.
+fn returned(log: &str, initcall: &str) -> Option<i32> {
+    let start = format!("initcall {initcall}+");
+    log.lines().map(message).find_map(|line| {
+        let (_, rest) = line.strip_prefix(&start)?.split_once(" returned ")?;
+        rest.split(' ').next()?.parse().ok()
+    })
+}
+
 /// Older tests that say so when something failed.
 fn old_failures(log: &str) -> Vec<&str> {
+    const WHO: [&str; 4] = ["test_", "alg: ", "crc32", "min_heap_test: "];
+    const HOW: [&str; 4] = ["failed", "FAIL", "ERROR", "error: "];
     let failed = |line: &&str| {
         let line = message(line);
-        let test = line.starts_with("test_") || line.starts_with("alg: ");
-        test && (line.contains("failed") || line.contains("FAIL")) && !line.contains(" 0 failed")
+        let test = WHO.iter().any(|who| line.starts_with(who));
+        let told = test && HOW.iter().any(|how| line.contains(how)) && !line.contains(" 0 failed");
+        told || line.starts_with("ERROR: ") || line.contains("Test failed: ")
     };
     log.lines().filter(failed).collect()
 }
@@ -123,6 +167,8 @@ fn boot() -> Option<String> {
     std::thread::spawn(move || {
         let kernel = builder
             .memory(1 << 30)
+            // Tests that are silent when all is well: what their functions return.
+            .cmdline("initcall_debug loglevel=8")
             .log(move |text| sink.lock().unwrap().push_str(text))
             .boot();
         let kernel = match kernel {
@@ -197,6 +243,18 @@ fn the_kernels_own_tests_pass() {
             wrong.push(format!("{who} does not say that all passed"));
         }
     }
+    for (initcall, good) in OLD {
+        match returned(&log, initcall) {
+            Some(result) if result == good => {}
+            Some(result) => wrong.push(format!("{initcall} returned {result}, not {good}")),
+            None => wrong.push(format!("{initcall} did not run")),
+        }
+    }
+    for good in GOOD {
+        if !log.lines().any(|line| message(line).starts_with(good)) {
+            wrong.push(format!("nowhere \"{good}\""));
+        }
+    }
     let lines = complaints(&log).into_iter().chain(old_failures(&log));
     let unexpected = lines.filter(|line| !PROVOKED.iter().any(|known| line.contains(known)));
     wrong.extend(unexpected.map(str::to_owned));
@@ -221,6 +279,11 @@ fn the_reader_of_results_knows_good_from_bad() {
 [    0.100000] XArray: 12 of 13 tests passed
 [    0.100000] test_bitmap: failed 1 out of 3 tests
 [    0.100000] Started 10 threads, 0 failed, ok is not a number
+[    0.100000] crc32c: 3 self tests failed
+[    0.100000] crc32: self tests passed, processed 225944 bytes in 118 nsec
+[    0.100000] Test failed: Could not find key 7
+[    0.100000] ERROR: 0000000000000001 / 00000002 => 3,4
+[    0.100000] initcall test_kstrtox_init+0x0/0x20 returned -22 after 3 usecs
 ";
     let results = ktap(log);
     assert_eq!(results.suites, ["list", "empty"]);
@@ -228,5 +291,7 @@ fn the_reader_of_results_knows_good_from_bad() {
     assert_eq!(results.failed, ["deletes", "list"]);
     assert_eq!(tally(log, "XArray:"), Some((12, 13)));
     assert_eq!(tally(log, "IDA:"), None);
-    assert_eq!(old_failures(log).len(), 1);
+    assert_eq!(old_failures(log).len(), 4);
+    assert_eq!(returned(log, "test_kstrtox_init"), Some(-libc::EINVAL));
+    assert_eq!(returned(log, "test_kstrtox"), None);
 }

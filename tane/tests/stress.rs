@@ -3,15 +3,16 @@
 //! seconds the kernel ends, after unmounting or in the middle of everything, and
 //! e2fsck and a fresh kernel look at what is there.
 //!
-//! `TANE_STRESS_SECONDS` says how long, 180 unless told, half of it with each image;
-//! `TANE_STRESS_SEED` what the numbers start from. How threads meet is not repeated
-//! by a seed.
+//! `TANE_STRESS_SECONDS` says how long, 180 unless told, the same with each image of
+//! `TANE_STRESS_IMAGES`, which are "default smp" unless told; `TANE_STRESS_FIRST` with
+//! which kind of file system it begins, 0 unless told; `TANE_STRESS_SEED` what the
+//! numbers start from. How threads meet is not repeated by a seed.
 
 mod inside;
 mod medium;
 mod stressed;
 
-use inside::{builder, complaints};
+use inside::{complaints, only_torture};
 use medium::{Medium, Random};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ use stressed::watch::{doing, hotplug, stalls, Doing, Tally};
 use stressed::{own, shared};
 use tane::{Kernel, Mount};
 
-const IMAGES: [&str; 2] = ["default", "smp"];
+const IMAGES: &str = "default smp";
 const THREADS: usize = 6;
 const ROUND: Duration = Duration::from_secs(8);
 /// Deeds after which a host thread gives way to a new one.
@@ -40,6 +41,19 @@ const FILE_SYSTEMS: [&str; 4] = [
 fn from_environment(name: &str, default: u64) -> u64 {
     let value = std::env::var(name).ok();
     value.map_or(default, |text| text.parse().expect(name))
+}
+
+fn builder(image: &str) -> Option<tane::Builder> {
+    // Its tortures would turn the kernel off.
+    Some(inside::builder(image)?.cmdline(&only_torture("")))
+}
+
+/// Whether lockdep still looks on, by /proc/lockdep_stats: after a first finding, and
+/// where its tables are full, it does not.
+fn is_watching(stats: &str) -> bool {
+    let words = stats.lines().filter_map(|line| line.split_once(':'));
+    let mut switch = words.filter(|(name, _)| name.trim() == "debug_locks");
+    switch.next().is_some_and(|(_, value)| value.trim() == "1")
 }
 
 /// All a round needs.
@@ -122,16 +136,16 @@ enum End {
     Halt,
 }
 
-struct Stress {
-    image: &'static str,
+struct Stress<'a> {
+    image: &'a str,
     medium: Medium,
     models: Vec<Model>,
     random: Random,
     tally: Tally,
 }
 
-impl Stress {
-    fn fresh(image: &'static str, random: Random, file_system: &str, tally: Tally) -> Stress {
+impl<'a> Stress<'a> {
+    fn fresh(image: &'a str, random: Random, file_system: &str, tally: Tally) -> Stress<'a> {
         let models = (0..THREADS).map(|me| Model::new(&format!("t{me}")));
         Stress {
             image,
@@ -202,6 +216,11 @@ impl Stress {
         });
         let log = kernel.dmesg();
         assert_eq!(complaints(&log), [""; 0], "{log}");
+        if self.image == "torture" && end == End::Unmount {
+            let proc = kernel.tree("/proc").expect("/proc");
+            let lockdep = proc.read_to_string("lockdep_stats").expect("lockdep");
+            assert!(is_watching(&lockdep), "lockdep gave up: {lockdep}\n{log}");
+        }
         if end == End::Unmount {
             mount.unmount().expect("unmounts");
         }
@@ -249,7 +268,7 @@ impl Stress {
 
 /// As long, and once through all kinds of rounds; `first` is which kind of file
 /// system comes first. None without an image.
-fn stress(image: &'static str, seconds: u64, first: usize, random: Random) -> Option<()> {
+fn stress(image: &str, seconds: u64, first: usize, random: Random) -> Option<()> {
     let start = Instant::now();
     let over = start + Duration::from_secs(seconds);
     let kind = |n: u64| {
@@ -297,10 +316,28 @@ fn random_work_on_an_ext4_comes_out_as_it_must() {
     let seed = from_environment("TANE_STRESS_SEED", now.as_nanos() as u64);
     println!("stress: {seconds} seconds, TANE_STRESS_SEED={seed}");
     let first = from_environment("TANE_STRESS_FIRST", 0) as usize;
-    for (n, image) in IMAGES.into_iter().enumerate() {
-        let half = seconds / IMAGES.len() as u64;
-        if stress(image, half, first + n, Random(seed + n as u64)).is_none() {
+    let images = std::env::var("TANE_STRESS_IMAGES").unwrap_or_else(|_| IMAGES.into());
+    let images: Vec<_> = images.split([' ', ',']).collect();
+    for (n, image) in images.iter().enumerate() {
+        let share = seconds / images.len() as u64;
+        if stress(image, share, first + n, Random(seed + n as u64)).is_none() {
             return;
         }
     }
+}
+
+/// Two rounds of it; hours of them are `TANE_STRESS_IMAGES=torture`.
+#[test]
+fn no_locks_are_taken_in_an_order_that_can_deadlock_under_random_work() {
+    let file_system = FILE_SYSTEMS[0];
+    let mut stress = Stress::fresh("torture", Random(1), file_system, Tally::default());
+    for (cpus, end) in [(2, End::Halt), (4, End::Unmount)] {
+        if stress.round(cpus, end).is_none() {
+            return;
+        }
+    }
+    let tally = &stress.tally;
+    println!("stress: torture: {} deeds: {}", tally.all(), tally.text());
+    assert!(tally.all() > 100, "{}", tally.text());
+    assert!(tally.of("(CPU gone)") > 0, "no CPU came or went");
 }

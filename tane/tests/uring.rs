@@ -73,6 +73,9 @@ fn reads_all(arguments: &[&str], from: &Path, tree: &Path) {
     assert!(output.status.success(), "{}: {errors}", output.status);
     let lines = sorted(&String::from_utf8_lossy(&output.stdout));
     assert_eq!(lines, expected(tree), "{errors}");
+    // By what the kernel says of the ring, not by what was asked for.
+    let polled = errors.contains(" of the kernel looks for requests");
+    assert_eq!(polled, arguments.contains(&"--poll"), "{errors}");
 }
 
 /// An ext4 image of that tree.

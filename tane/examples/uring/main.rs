@@ -30,6 +30,9 @@ fn run(from: &Path, poll: bool) -> std::io::Result<bool> {
     }
     let start = Instant::now();
     let mut walk = walk::Walk::new(&kernel, flags)?;
+    if let Some(thread) = walk.poller()? {
+        eprintln!("thread {thread} of the kernel looks for requests");
+    }
     walk.tree(root)?;
     let (time, totals) = (start.elapsed(), walk.totals());
     eprintln!(

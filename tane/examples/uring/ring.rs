@@ -230,6 +230,17 @@ impl Ring {
         unsafe { kernel.try_syscall(libc::SYS_io_uring_enter, args) }.map(|taken| taken as u32)
     }
 
+    /// The kernel's thread that looks for submissions, by what its kernel says of
+    /// the ring.
+    pub fn poller(&self) -> io::Result<Option<u32>> {
+        let fd = self.file.kernel_fd();
+        let proc = self.file.kernel().tree("/proc")?;
+        let info = proc.read_to_string(format!("self/fdinfo/{fd}"))?;
+        let thread = info.lines().find_map(|line| line.strip_prefix("SqThread:"));
+        // -1 if it has none.
+        Ok(thread.and_then(|thread| thread.trim().parse().ok()))
+    }
+
     /// Completions that nobody has taken yet.
     fn waiting(&self) -> u32 {
         let head = self.word(self.params.cq.head).load(Ordering::Relaxed);

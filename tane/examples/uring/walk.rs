@@ -85,6 +85,10 @@ impl Walk {
         })
     }
 
+    pub fn poller(&self) -> io::Result<Option<u32>> {
+        self.ring.poller()
+    }
+
     pub fn totals(&self) -> Totals {
         Totals {
             calls: self.ring.calls,

@@ -33,6 +33,22 @@ pub fn builder(config: &str) -> Option<tane::Builder> {
     })
 }
 
+/// What the torture image starts at boot unless it is left out, by the function that
+/// does: one may run at a time.
+pub const TORTURES: [(&str, &str); 4] = [
+    ("rcutorture", "rcu_torture_init"),
+    ("locktorture", "lock_torture_init"),
+    ("scftorture", "scf_torture_init"),
+    ("ww_mutex", "test_ww_mutex_init"),
+];
+
+/// The words that leave out all tortures but this one.
+pub fn only_torture(who: &str) -> String {
+    let others = TORTURES.iter().filter(|(known, _)| *known != who);
+    let others: Vec<_> = others.map(|(_, init)| *init).collect();
+    format!("initcall_blacklist={}", others.join(","))
+}
+
 /// A kernel with everything in it.
 #[track_caller]
 pub fn default_kernel() -> Option<Kernel> {
