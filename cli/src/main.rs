@@ -3,6 +3,7 @@
 mod args;
 mod compare;
 mod copy;
+mod elf;
 mod failure;
 #[cfg(feature = "fuse")]
 mod fuse;

@@ -20,6 +20,7 @@ fn starts(arguments: &[&str]) -> Vec<(u64, u64, bool)> {
         let value: serde_json::Value = serde_json::from_str(line).expect("JSON");
         let (base, address) = (number(&value["base"]), number(&value["address"]));
         assert_eq!(number(&value["offset"]), address - base);
+        assert_eq!(number(&value["in_image"]), address - base);
         (
             base,
             address,
@@ -134,7 +135,7 @@ fn an_address_of_an_oops_maps_back() {
 }
 
 #[test]
-fn the_text_has_a_line_for_each_start_and_two_that_sum_up() {
+fn the_text_has_a_line_for_each_start_and_three_that_sum_up() {
     if !has_kernel() {
         return;
     }
@@ -142,10 +143,11 @@ fn the_text_has_a_line_for_each_start_and_two_that_sum_up() {
     let output = succeed(scratch.tane().args(["kaslr", "--times", "4"]));
     let lines = text(&output.stdout);
     let lines: Vec<_> = lines.lines().collect();
-    assert_eq!(lines.len(), 7, "{lines:?}");
+    assert_eq!(lines.len(), 8, "{lines:?}");
     assert_eq!(lines[5], "4 starts, 4 bases, randomised");
     let value = value_of("vfs_read");
     assert_eq!(lines[6], format!("vfs_read less base: {value:#x}"));
+    assert_eq!(lines[7], format!("vfs_read in the image: {value:#x}"));
 }
 
 #[test]

@@ -48,6 +48,11 @@ impl Machine {
         }
     }
 
+    /// The file that [`Machine::bare`] boots.
+    pub fn image(global: &Global) -> Result<PathBuf> {
+        kernel_image(global)
+    }
+
     /// A kernel that knows everything, and nobody else has.
     pub(super) fn alone(global: &Global) -> Result<Machine> {
         Machine::booted(&kernel_image(global)?, global.memory, global)

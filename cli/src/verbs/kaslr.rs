@@ -6,6 +6,7 @@ use crate::output::Output;
 use crate::session::{is_host_kernel, Machine};
 use serde_json::json;
 use std::collections::HashSet;
+use std::io::ErrorKind;
 
 /// Boot Linux several times and show where each was loaded
 #[derive(clap::Args)]
@@ -16,7 +17,8 @@ Examples:
   tane kaslr --symbol ext4_iget --json   where that function is, each time
 
 An address in an oops, less the base of that start (the log's line \"image at\"),
-is the address that addr2line, gdb and nm know, in the .debug file of the image.")]
+is the address that addr2line, gdb and nm know, in the .debug file of the image. It
+is shown too if that file lies beside the image.")]
 pub struct Args {
     /// How many times
     #[arg(long, value_name = "N", default_value_t = 10)]
@@ -56,6 +58,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     }
     let mut out = Output::new();
     let mut starts = Vec::new();
+    let in_image = in_image(&args.symbol, &global)?;
     for _ in 0..args.times {
         let start = start(&args.symbol, &global)?;
         if global.json {
@@ -65,6 +68,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
                 "symbol": args.symbol,
                 "address": hex(start.address),
                 "offset": hex(start.offset()),
+                "in_image": in_image.map(hex),
             }))?;
         } else {
             if starts.is_empty() {
@@ -76,12 +80,26 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         starts.push(start);
     }
     if !global.json {
-        for line in summary(&args.symbol, &starts) {
+        for line in summary(&args.symbol, &starts, in_image) {
             out.line(&line)?;
         }
     }
     out.flush()?;
     Ok(0)
+}
+
+/// The symbol's value in the file; the image itself is stripped of symbols, so it is
+/// the `.debug` file beside it that is asked. None if there is none.
+fn in_image(symbol: &str, global: &Global) -> Result<Option<u64>> {
+    let file = Machine::image(global)?.with_extension("debug");
+    match crate::elf::symbol(&file, symbol) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => {
+            let text = format!("{}: {error}", file.display());
+            Err(Failure::new(SOME_FAILED, text))
+        }
+        Ok(value) => Ok(value),
+    }
 }
 
 fn start(symbol: &str, global: &Global) -> Result<Start> {
@@ -136,7 +154,7 @@ fn hex(address: u64) -> String {
     format!("{address:#x}")
 }
 
-fn summary(symbol: &str, starts: &[Start]) -> Vec<String> {
+fn summary(symbol: &str, starts: &[Start], in_image: Option<u64>) -> Vec<String> {
     let bases: HashSet<_> = starts.iter().map(|start| start.base).collect();
     let offsets: HashSet<_> = starts.iter().map(Start::offset).collect();
     let randomised = starts.iter().filter(|start| start.randomised).count();
@@ -153,6 +171,9 @@ fn summary(symbol: &str, starts: &[Start]) -> Vec<String> {
     let mut offsets: Vec<_> = offsets.into_iter().map(hex).collect();
     offsets.sort();
     lines.push(format!("{symbol} less base: {}", offsets.join(" ")));
+    if let Some(value) = in_image {
+        lines.push(format!("{symbol} in the image: {}", hex(value)));
+    }
     lines
 }
 
