@@ -78,6 +78,24 @@ impl Machine {
             self.versions.get("tane").map_or("?", String::as_str)
         )
     }
+
+    /// Of images and peers, in one line; of an image's SHA-256 the beginning.
+    pub fn versions_text(&self) -> String {
+        let others = self.versions.iter().filter(|(name, _)| *name != "tane");
+        let one = |(name, version): (&String, &String)| {
+            let short = version.split(' ').map(|word| match word.len() {
+                64 => &word[..12],
+                _ => word,
+            });
+            let version = short.collect::<Vec<_>>().join(" ");
+            // Some name themselves.
+            match version.starts_with(name.as_str()) {
+                true => version,
+                false => format!("{name} {version}"),
+            }
+        };
+        others.map(one).collect::<Vec<_>>().join("; ")
+    }
 }
 
 fn read(path: &str) -> String {

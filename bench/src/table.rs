@@ -44,7 +44,33 @@ pub fn results(report: &Report) -> String {
         }
     }
     let _ = write!(text, "\n{}", summary(report));
+    let versions = format!("versions: {}", report.machine.versions_text());
+    for line in wrapped(&format!("method: {}", report.method), WIDTH) {
+        let _ = writeln!(text, "{line}");
+    }
+    for line in wrapped(&versions, WIDTH) {
+        let _ = writeln!(text, "{line}");
+    }
     text
+}
+
+/// Of lines of words.
+const WIDTH: usize = 100;
+
+/// Lines of at most so many signs, unless a word has more.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.into()),
+        }
+    }
+    lines
 }
 
 fn section(text: &mut String, promise: &Promise, report: &Report) {
@@ -162,6 +188,8 @@ mod tests {
         let promise = promise.at("read", 4096.0, 4096);
         let mut report = Report::empty();
         report.promises = vec![promise.clone()];
+        let versions = &mut report.machine.versions;
+        versions.insert("debugfs".into(), "debugfs 1.47.0 (5-Feb-2023)".into());
         let sample = |runs: [f64; 3]| Sample::of(runs.to_vec()).unwrap();
         report.add(&promise, TANE, sample([10.0, 12.0, 14.0]));
         report.add_noted(&promise, HOST, "tmpfs", sample([120.0, 120.0, 140.0]));
@@ -177,9 +205,18 @@ mod tests {
             "memcpy                   no memory",
             "targets: 0 kept, 1 missed, 0 not judged",
             "missed: x",
+            "\nmethod: Contestants take turns, each round",
+            "\nversions: debugfs 1.47.0",
         ] {
             assert!(text.contains(part), "no {part:?} in\n{text}");
         }
+    }
+
+    #[test]
+    fn lines_end_between_words() {
+        assert_eq!(wrapped("one two  three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("longer than that", 3), ["longer", "than", "that"]);
+        assert_eq!(wrapped("", 3), [""]);
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod style;
 
 use crate::promise::Set;
 use crate::report::Report;
+use crate::table;
 use panel::Panel;
 use plotters::prelude::*;
 use std::path::{Path, PathBuf};
@@ -81,7 +82,11 @@ fn paint(svg: &mut String, set: Set, report: &Report, panels: &[Panel]) -> Drawn
     Ok(())
 }
 
-/// Title, machine, and who has which colour.
+/// What bench.json says in more words.
+const METHOD: &str = "Contestants took turns, each round beginning with another one; ratios are \
+of runs of the same round. Files are in the page cache unless a row says cold.";
+
+/// Title, machine, method, versions, and who has which colour.
 fn header(
     root: &DrawingArea<SVGBackend, plotters::coord::Shift>,
     set: Set,
@@ -96,26 +101,32 @@ fn header(
         report.runs,
         report.machine.date
     );
-    root.draw(&Text::new(line, place(0, 48), style::small()))?;
-    let mut x = 0;
+    let mut lines = vec![line, METHOD.into()];
+    let versions = format!("Versions: {}", report.machine.versions_text());
+    lines.extend(table::wrapped(&versions, style::LINE));
+    for (at, line) in lines.into_iter().take(style::LINES).enumerate() {
+        let y = 48 + at as i32 * style::LINE_HEIGHT;
+        root.draw(&Text::new(line, place(0, y), style::small()))?;
+    }
+    let (mut x, y) = (0, style::HEADER - 34);
     for subject in panel::subjects(panels) {
         let look = style::of(&subject);
         let stroke = look.color.stroke_width(3);
         root.draw(&PathElement::new(
-            vec![place(x, 81), place(x + 22, 81)],
+            vec![place(x, y + 7), place(x + 22, y + 7)],
             stroke,
         ))?;
-        root.draw(&Circle::new(place(x + 11, 81), 5, look.color.filled()))?;
+        root.draw(&Circle::new(place(x + 11, y + 7), 5, look.color.filled()))?;
         root.draw(&Text::new(
             subject.clone(),
-            place(x + 30, 74),
+            place(x + 30, y),
             style::label(),
         ))?;
         x += 56 + style::width(&subject);
     }
     if panel::has_targets(panels) {
-        bars::diamond(root, place(x + 10, 81))?;
-        root.draw(&Text::new("target", place(x + 24, 74), style::label()))?;
+        bars::diamond(root, place(x + 10, y + 7))?;
+        root.draw(&Text::new("target", place(x + 24, y), style::label()))?;
     }
     Ok(())
 }
@@ -132,7 +143,9 @@ mod tests {
     /// Every row of every set, with figures that rise by the row.
     fn report() -> Report {
         let promises = crate::sets::promises();
-        let mut report = Report::new(Machine::default(), 3, promises.clone());
+        let mut machine = Machine::default();
+        machine.versions.insert("7-Zip".into(), "22.01".into());
+        let mut report = Report::new(machine, 3, promises.clone());
         for (i, promise) in promises.iter().enumerate() {
             for (subject, factor) in [(TANE, 1.0), (HOST, 8.0), (MEMCPY, 0.9)] {
                 let base = (i + 1) as f64 * factor;
@@ -155,6 +168,11 @@ mod tests {
             let has = |text: &str| texts.iter().any(|t| t.trim() == text);
             assert!(has(set.title()), "{}", set.name());
             assert!(has(TANE) && has(HOST), "{}", set.name());
+            assert!(
+                has(METHOD) && has("Versions: 7-Zip 22.01"),
+                "{}",
+                set.name()
+            );
             assert!(
                 !svg.contains("NaN") && !svg.contains("inf\""),
                 "{}",

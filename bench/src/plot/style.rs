@@ -6,8 +6,12 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 pub const WIDTH: u32 = 1280;
 pub const MARGIN: i32 = 28;
+/// Small lines below the title, the signs that have room in one, and its pixels.
+pub const LINES: usize = 4;
+pub const LINE: usize = 190;
+pub const LINE_HEIGHT: i32 = 17;
 /// Above the first diagram.
-pub const HEADER: i32 = 108;
+pub const HEADER: i32 = 91 + LINES as i32 * LINE_HEIGHT;
 
 const INK: RGBColor = RGBColor(34, 40, 49);
 const GREY: RGBColor = RGBColor(110, 118, 129);

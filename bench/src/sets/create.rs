@@ -2,7 +2,7 @@
 //! the memory that each takes. In children, which begin with nothing.
 
 use crate::child::numbers;
-use crate::kernel::Ours;
+use crate::kernel::{check, Kernel, Ours};
 use crate::memory::{kib_of, resident};
 use crate::paths::Paths;
 use crate::promise::{Promise, Set};
@@ -55,8 +55,11 @@ pub fn measure(promise: &Promise, report: &mut Report, paths: &Paths) -> Result<
     };
     let contestants = if promise.name.contains("thread") {
         vec![
-            Contestant::new(TANE, once("task", "default")).noted("a thread's first call"),
+            Contestant::new(TANE, once("task", "default"))
+                .noted("a task for a thread that is there: its first call"),
             Contestant::new(HOST, once("thread", "")),
+            Contestant::new("tane, host's thread too", once("both", "default"))
+                .noted("spawned as the host's, and its first call"),
         ]
     } else {
         let why = "no process can be created inside yet: every task is a thread of the host's \
@@ -73,6 +76,10 @@ pub fn child(image: &Path, what: &str) -> Result<(), String> {
     let [time, bytes] = match what {
         "thread" => threads(|| Ok(()), system_memory)?,
         "task" => tasks(image)?,
+        "both" => {
+            let kernel = boot(image)?;
+            threads(|| first_call(&kernel), system_memory)?
+        }
         "process" => processes()?,
         _ => return Err(format!("nothing is called {what}")),
     };
@@ -119,15 +126,25 @@ fn fail(why: &str) -> ! {
     std::process::exit(1)
 }
 
-/// The first call of each of many threads makes a task inside: what that adds,
-/// the threads themselves being there already.
-fn tasks(image: &Path) -> Result<[f64; 2], String> {
+fn boot(image: &Path) -> Result<Ours, String> {
     let image = tane_host::Image::open(image).map_err(|e| e.to_string())?;
     let builder = tane_host::Builder {
         cmdline: "quiet".into(),
         ..Default::default()
     };
-    let kernel = Arc::new(Ours(builder.boot(&image).map_err(|e| e.to_string())?));
+    Ok(Ours(builder.boot(&image).map_err(|e| e.to_string())?))
+}
+
+fn first_call(kernel: &Ours) -> Result<(), String> {
+    // SAFETY: takes no pointers.
+    let tid = unsafe { kernel.call(libc::SYS_gettid, [0; 6]) };
+    check("a first call", tid).map(drop)
+}
+
+/// The first call of each of many threads makes a task inside: what that adds,
+/// the threads themselves being there already.
+fn tasks(image: &Path) -> Result<[f64; 2], String> {
+    let kernel = Arc::new(boot(image)?);
     let steps = || Arc::new(Barrier::new(COUNT + 1));
     let (ready, go, done, end) = (steps(), steps(), steps(), steps());
     let mut threads = Vec::with_capacity(COUNT);
@@ -138,11 +155,10 @@ fn tasks(image: &Path) -> Result<[f64; 2], String> {
             .spawn(move || {
                 steps[0].wait();
                 steps[1].wait();
-                // SAFETY: takes no pointers.
-                let tid = unsafe { kernel.0.syscall(libc::SYS_gettid, [0; 6]) };
+                let done = first_call(&kernel);
                 steps[2].wait();
                 steps[3].wait();
-                tid
+                done
             });
         threads.push(spawned.unwrap_or_else(|e| fail(&format!("thread {i}: {e}"))));
     }
@@ -155,11 +171,7 @@ fn tasks(image: &Path) -> Result<[f64; 2], String> {
     let after = resident("self")?;
     end.wait();
     for thread in threads {
-        match thread.join() {
-            Ok(tid) if tid > 0 => {}
-            Ok(error) => return Err(format!("a first call failed: error {}", -error)),
-            Err(_) => return Err("a thread panicked".into()),
-        }
+        thread.join().unwrap_or(Err("a thread panicked".into()))?;
     }
     Ok([time, after.saturating_sub(before) as f64])
 }
@@ -212,9 +224,16 @@ impl Drop for Family {
 }
 
 /// What processes and the kernel on their behalf use, in bytes, of the whole
-/// machine: a host's thread has most of its memory in its kernel.
+/// machine: a host's thread has most of its memory in its kernel, and a Linux inside
+/// has its own in a memfd.
 fn system_memory() -> Result<u64, String> {
-    let fields = ["AnonPages:", "KernelStack:", "PageTables:", "Slab:"];
+    let fields = [
+        "AnonPages:",
+        "KernelStack:",
+        "PageTables:",
+        "Shmem:",
+        "Slab:",
+    ];
     let kib = fields.map(|field| kib_of("/proc/meminfo", field));
     let sum = kib.into_iter().sum::<Result<u64, String>>()?;
     Ok(sum * 1024)

@@ -1,7 +1,8 @@
 //! How many instructions one warm call takes: repeatable where nanoseconds are
 //! not. A child makes the call between two breakpoints, and we step it from the
 //! one to the other with ptrace(2). A repeated string instruction counts once
-//! for each repetition, as it traps.
+//! for each repetition, as it traps. Those that lock their memory are counted too:
+//! each costs as much as some ten others.
 
 use super::bed::Bed;
 use crate::child;
@@ -40,20 +41,27 @@ const ATTEMPTS: usize = 3;
 const LATE: Duration = Duration::from_secs(30);
 
 pub fn promises() -> Vec<Promise> {
-    let row = |(call, what)| {
-        let name = format!("instructions-{call}");
+    let row = |name: String, what: String| {
         Promise::new(name, Set::Instructions, what, "instr", Target::None)
     };
-    CALLS.map(row).into()
+    let all = CALLS.map(|(call, what)| row(format!("instructions-{call}"), what.into()));
+    let locked = CALLS.map(|(call, what)| {
+        let what = format!("{what}: those that lock their memory");
+        row(format!("locked-{call}"), what)
+    });
+    [all, locked].concat()
 }
 
 pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<(), String> {
-    let call = promise.name.trim_start_matches("instructions-");
+    let (what, call) = promise.name.split_once('-').unwrap_or_default();
     let contest = |config: &'static str| {
         move || {
             let image = paths.image(config)?;
-            let empty = count(&image, "nothing")?;
-            Ok((count(&image, call)? - empty) as f64)
+            let (empty, full) = (count(&image, "nothing")?, count(&image, call)?);
+            Ok(match what {
+                "locked" => full.locked - empty.locked,
+                _ => full.all - empty.all,
+            } as f64)
         }
     };
     let contestants = vec![
@@ -66,9 +74,16 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
     Ok(())
 }
 
+/// What one call takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Count {
+    all: i64,
+    locked: i64,
+}
+
 /// The instructions between the child's breakpoints, at the least. A child that never
 /// reaches them is given up, for another.
-fn count(image: &Path, call: &str) -> Result<i64, String> {
+fn count(image: &Path, call: &str) -> Result<Count, String> {
     let mut last = Err(String::new());
     for _ in 0..ATTEMPTS {
         last = count_in_a_child(image, call);
@@ -79,7 +94,7 @@ fn count(image: &Path, call: &str) -> Result<i64, String> {
     last
 }
 
-fn count_in_a_child(image: &Path, call: &str) -> Result<i64, String> {
+fn count_in_a_child(image: &Path, call: &str) -> Result<Count, String> {
     let own = std::env::current_exe().map_err(|e| format!("own path: {e}"))?;
     let mut command = Command::new(own);
     command.arg("--step-child").arg(image).arg(call);
@@ -102,7 +117,7 @@ fn count_in_a_child(image: &Path, call: &str) -> Result<i64, String> {
     };
     let _limit = kill_late(traced.child.id() as i32);
     let counts = traced.count_all()?;
-    let least = counts.iter().min().copied();
+    let least = counts.into_iter().min_by_key(|count| count.all);
     least.ok_or_else(|| "the child ended before its first call".into())
 }
 
@@ -140,7 +155,7 @@ enum Stop {
 impl Traced {
     /// Instructions between the first and second breakpoint, the third and
     /// fourth, and so on.
-    fn count_all(&mut self) -> Result<Vec<i64>, String> {
+    fn count_all(&mut self) -> Result<Vec<Count>, String> {
         let mut counts = Vec::new();
         while counts.len() < COUNTED {
             if !self.run_until_breakpoint()? {
@@ -149,12 +164,16 @@ impl Traced {
             if counts.is_empty() {
                 self.freeze_others()?;
             }
-            let mut steps = 0;
+            let mut steps = Count::default();
             loop {
+                let locks = locks_memory(&self.next_instruction());
                 self.go_on(libc::PTRACE_SINGLESTEP, self.signal)?;
                 self.signal = 0;
                 match self.wait()? {
-                    Stop::Stepped => steps += 1,
+                    Stop::Stepped => {
+                        steps.all += 1;
+                        steps.locked += i64::from(locks);
+                    }
                     Stop::Signal(number) => self.signal = number,
                     Stop::Breakpoint => break,
                     Stop::Ended => return Err("the child ended within a call".into()),
@@ -163,6 +182,22 @@ impl Traced {
             counts.push(steps);
         }
         Ok(counts)
+    }
+
+    /// The bytes that the child stands at; zeroes where they cannot be read.
+    fn next_instruction(&self) -> [u8; 8] {
+        let pid = self.child.id() as i32;
+        let rip = std::mem::offset_of!(libc::user_regs_struct, rip);
+        // SAFETY: of a stopped child; the calls only read.
+        unsafe {
+            let at = libc::ptrace(libc::PTRACE_PEEKUSER, pid, rip, 0);
+            *libc::__errno_location() = 0;
+            let bytes = libc::ptrace(libc::PTRACE_PEEKTEXT, pid, at, 0);
+            match *libc::__errno_location() {
+                0 => bytes.to_le_bytes(),
+                _ => [0; 8],
+            }
+        }
     }
 
     /// Stop the kernel's service threads for good. A step takes microseconds, so
@@ -263,6 +298,24 @@ impl Traced {
     }
 }
 
+/// Whether this instruction holds the cache line that it changes: it has the prefix
+/// for it, or is an exchange with memory, which needs none.
+fn locks_memory(code: &[u8]) -> bool {
+    const LOCK: u8 = 0xf0;
+    const OTHER_PREFIXES: [u8; 10] = [0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x66, 0x67, 0xf2, 0xf3];
+    let mut rest = code;
+    while let [byte, tail @ ..] = rest {
+        match *byte {
+            LOCK => return true,
+            byte if OTHER_PREFIXES.contains(&byte) || byte >> 4 == 4 => rest = tail,
+            // xchg; of two registers if the highest bits of what follows are set.
+            0x86 | 0x87 => return tail.first().is_some_and(|mode| mode >> 6 != 3),
+            _ => return false,
+        }
+    }
+    false
+}
+
 /// Of an int3; a step has TRAP_TRACE, an exec SI_USER (sigaction(2)).
 const SI_KERNEL: i32 = 0x80;
 
@@ -324,4 +377,28 @@ fn between(call: impl Fn() -> i64) -> Result<(), String> {
         check("the call", result)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::locks_memory;
+
+    #[test]
+    fn instructions_that_lock_their_memory_are_known() {
+        let locking: [&[u8]; 4] = [
+            &[0xf0, 0x48, 0x0f, 0xb1, 0x0f],       // lock cmpxchg %rcx,(%rdi)
+            &[0x65, 0xf0, 0xff, 0x05, 0, 0, 0, 0], // lock incl %gs:0(%rip)
+            &[0x48, 0x87, 0x07],                   // xchg %rax,(%rdi)
+            &[0x87, 0x02],                         // xchg %eax,(%rdx)
+        ];
+        assert!(locking.into_iter().all(locks_memory));
+        let others: [&[u8]; 5] = [
+            &[0x48, 0x87, 0xc3],             // xchg %rax,%rbx
+            &[0x90],                         // nop
+            &[0xf3, 0xa4],                   // rep movsb
+            &[0x65, 0x48, 0x0f, 0xb1, 0x0a], // cmpxchg %rcx,%gs:(%rdx)
+            &[0xb8, 0xf0, 0, 0, 0],          // mov $0xf0,%eax
+        ];
+        assert!(!others.into_iter().any(locks_memory));
+    }
 }

@@ -10,7 +10,7 @@ use crate::report::{Report, HOST, MEMCPY, TANE};
 use crate::target::Target;
 
 const KIB: usize = 1 << 10;
-const SIZES: [usize; 11] = [
+const SIZES: [usize; 12] = [
     1,
     64,
     256,
@@ -22,6 +22,7 @@ const SIZES: [usize; 11] = [
     256 * KIB,
     KIB * KIB,
     4 * KIB * KIB,
+    16 * KIB * KIB,
 ];
 
 pub fn promises() -> Vec<Promise> {
@@ -45,7 +46,7 @@ fn row(fs: Fs, call: &str, len: usize) -> Promise {
         (Fs::Tmpfs, _) => Target::None,
         (_, 1) => Target::Faster(10.0),
         (_, len) if len == 4 * KIB => Target::Faster(6.0),
-        (_, len) if len >= 64 * KIB => Target::Bulk {
+        (_, len) if (64 * KIB..=4 * KIB * KIB).contains(&len) => Target::Bulk {
             host: 2.0,
             memcpy: 0.95,
         },
@@ -68,13 +69,11 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
     let inside = Bed::new(&ours, &place.point, "file", len)?;
     let host = Bed::new(&Host, &place.point, "file", len)?;
     let (from, to) = (Buffer::new(len)?, Buffer::new(len)?);
-    let mut contestants = vec![
+    let contestants = vec![
         Contestant::new(TANE, batches(|| transfer(&inside, write, len))),
         Contestant::new(HOST, batches(|| transfer(&host, write, len))).noted(&place.note),
+        Contestant::new(MEMCPY, batches(|| copy(&from, &to, len))),
     ];
-    if len >= 64 {
-        contestants.push(Contestant::new(MEMCPY, batches(|| copy(&from, &to, len))));
-    }
     race(promise, report.runs * BATCHES, contestants, report);
     Ok(())
 }

@@ -1,5 +1,8 @@
-//! Single system calls, as lmbench defines them where it has them, by our
-//! kernel and by the host's, in batches that take turns.
+//! Single system calls by our kernel and by the host's, in batches that take turns.
+//! lmbench has the same of getppid, read, write, fstat, stat, open and close
+//! (lat_syscall), of the mapping of a file (lat_mmap) and of a page fault
+//! (lat_pagefault). Its pipes and sockets go to another process and back: those are
+//! the `pingpong` rows of the set `threads`; here one thread has both ends.
 
 use super::bed::{Bed, Buffer, Fs, Place};
 use super::pair::Pair;
@@ -11,9 +14,13 @@ use crate::report::{Report, HOST, TANE};
 use crate::target::Target::{self, Faster};
 
 const MAP: usize = 64 << 10;
+/// What lmbench maps at the least, and every how many pages it writes.
+const MAPPED: usize = 512 << 10;
+const STRIDE: usize = 10 * PAGE;
+const PAGE: usize = 4096;
 
 #[rustfmt::skip]
-const ROWS: [(&str, &str, Target); 17] = [
+const ROWS: [(&str, &str, Target); 19] = [
     ("getpid", "getpid(2)", Target::None),
     ("getppid", "getppid(2)", Faster(16.0)),
     ("read-zero", "read of 1 B from /dev/zero", Target::None),
@@ -28,6 +35,8 @@ const ROWS: [(&str, &str, Target); 17] = [
     ("eventfd", "raise an eventfd and read it, one thread", Target::None),
     ("mmap", "map 64 KiB and unmap it", Target::None),
     ("mmap-touch", "map 64 KiB, write each page, unmap it", Target::None),
+    ("mmap-file", "map 512 KiB of a file on tmpfs, write every tenth page, unmap it", Target::None),
+    ("page-fault", "a page of a file on tmpfs read in a mapping: 128 of them in no order", Target::None),
     ("udp", "4 B by UDP over loopback, one thread", Target::None),
     ("tcp", "1 B by TCP over loopback, one thread", Target::None),
     ("unix", "1 B by a Unix socket, one thread", Target::None),
@@ -40,15 +49,15 @@ pub fn promises() -> Vec<Promise> {
 
 pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<(), String> {
     let ours = boot(paths, "default", 1, RAM)?;
-    let fs = if promise.name.starts_with("tmpfs-") {
-        Fs::Tmpfs
-    } else {
-        Fs::Ramfs
+    let mapped = ["mmap-file", "page-fault"].contains(&promise.name.as_str());
+    let (fs, size) = match promise.name.starts_with("tmpfs-") || mapped {
+        true => (Fs::Tmpfs, if mapped { MAPPED } else { PAGE }),
+        false => (Fs::Ramfs, PAGE),
     };
     let place = Place::new(paths, fs)?;
     place.mirror(&ours, fs)?;
-    let inside = Bench::new(&ours, &place)?;
-    let host = Bench::new(&Host, &place)?;
+    let inside = Bench::new(&ours, &place, size)?;
+    let host = Bench::new(&Host, &place, size)?;
     let name = promise.name.trim_start_matches("tmpfs-");
     let on_file = ["fstat", "stat", "open-close"].contains(&name);
     let note = if on_file { &place.note } else { "" };
@@ -68,8 +77,8 @@ struct Bench<'a, K: Kernel> {
 type Once<'a> = Box<dyn FnMut() -> Result<f64, String> + 'a>;
 
 impl<'a, K: Kernel> Bench<'a, K> {
-    fn new(kernel: &'a K, place: &Place) -> Result<Self, String> {
-        let bed = Bed::new(kernel, &place.point, "file", 4096)?;
+    fn new(kernel: &'a K, place: &Place, size: usize) -> Result<Self, String> {
+        let bed = Bed::new(kernel, &place.point, "file", size)?;
         Ok(Self { bed })
     }
 
@@ -86,8 +95,13 @@ impl<'a, K: Kernel> Bench<'a, K> {
                 "stat" => Box::new(batches(|| bed.stat())),
                 "open-close" => Box::new(batches(|| bed.open_close())),
                 "eventfd" => Box::new(batches(move || fds.there_and_back(8))),
-                "mmap" => Box::new(batches(move || map(kernel, false))),
-                "mmap-touch" => Box::new(batches(move || map(kernel, true))),
+                "mmap" => Box::new(batches(move || map(kernel, None, |_| ()))),
+                "mmap-touch" => Box::new(batches(move || map(kernel, None, write_all))),
+                "mmap-file" => Box::new(batches(|| map(kernel, Some(bed.fd), write_some))),
+                "page-fault" => {
+                    let mut faults = batches(|| map(kernel, Some(bed.fd), read_in_no_order));
+                    Box::new(move || Ok(faults()? / (MAPPED / PAGE) as f64))
+                }
                 "udp" => Box::new(batches(move || fds.there_and_back(4))),
                 _ => Box::new(batches(move || fds.there_and_back(1))),
             },
@@ -185,21 +199,46 @@ fn device<K: Kernel>(kernel: &K, name: &str) -> Result<i64, String> {
     }
 }
 
-fn map<K: Kernel>(kernel: &K, touch: bool) -> i64 {
+/// Map a file, or memory without one, use it and unmap it.
+fn map<K: Kernel>(kernel: &K, fd: Option<u64>, touch: impl Fn(*mut u8)) -> i64 {
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
-    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
-    let args = [0, MAP as u64, protection, flags, u64::MAX, 0];
+    let (flags, fd, len) = match fd {
+        Some(fd) => (libc::MAP_SHARED, fd, MAPPED),
+        None => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, u64::MAX, MAP),
+    };
+    let args = [0, len as u64, protection, flags as u64, fd, 0];
     // SAFETY: a new mapping, used and unmapped here.
     unsafe {
         let at = kernel.call(libc::SYS_mmap, args);
         if at < 0 {
             return at;
         }
-        if touch {
-            for page in (0..MAP).step_by(4096) {
-                ((at as usize + page) as *mut u8).write_volatile(1);
-            }
-        }
-        kernel.call(libc::SYS_munmap, [at as u64, MAP as u64, 0, 0, 0, 0])
+        touch(at as *mut u8);
+        kernel.call(libc::SYS_munmap, [at as u64, len as u64, 0, 0, 0, 0])
+    }
+}
+
+fn write_all(at: *mut u8) {
+    for page in (0..MAP).step_by(PAGE) {
+        // SAFETY: in the mapping.
+        unsafe { at.add(page).write_volatile(1) };
+    }
+}
+
+fn write_some(at: *mut u8) {
+    for page in (0..MAPPED).step_by(STRIDE) {
+        // SAFETY: in the mapping.
+        unsafe { at.add(page).write_volatile(1) };
+    }
+}
+
+/// Each page once; neighbours are far apart in time.
+fn read_in_no_order(at: *mut u8) {
+    const PAGES: usize = MAPPED / PAGE;
+    for turn in 0..PAGES {
+        // 37 and a power of two have no common divisor.
+        let page = turn * 37 % PAGES;
+        // SAFETY: in the mapping.
+        unsafe { at.add(page * PAGE).read_volatile() };
     }
 }

@@ -20,6 +20,8 @@ const CALLS: [(&str, &str); 4] = [
     ("pwrite-4k", "pwrite of 4 KiB"),
     ("open-close", "open and close"),
 ];
+/// More threads than CPUs.
+const CROWD: usize = 4;
 const TIME: Duration = Duration::from_millis(30);
 /// Calls between two looks at the clock.
 const STRIDE: u64 = 64;
@@ -60,9 +62,20 @@ pub fn promises() -> Vec<Promise> {
             target,
         ));
     }
-    let what = "pread of 4 KiB, two threads: calls of the slower to the faster";
+    for (call, text) in CALLS {
+        let what = format!("{text}, two threads: calls of the slower to the faster");
+        rows.push(Promise::new(
+            format!("fair-{call}"),
+            Set::Threads,
+            what,
+            "%",
+            Target::None,
+        ));
+    }
+    let what =
+        format!("pread of 4 KiB, {CROWD} threads on two CPUs: calls of the slowest to the fastest");
     rows.push(Promise::new(
-        "fair-pread-4k",
+        "crowd-pread-4k",
         Set::Threads,
         what,
         "%",
@@ -70,6 +83,7 @@ pub fn promises() -> Vec<Promise> {
     ));
     for (kind, text, target) in [
         ("pipe", "1 B through two pipes", Faster(1.0)),
+        ("eventfd", "a count of 1 by eventfds", Target::None),
         ("unix", "1 B over a Unix socket", Target::None),
         ("udp", "4 B by UDP over loopback", Target::None),
         ("tcp", "1 B by TCP over loopback", Target::None),
@@ -92,11 +106,15 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
         return ping_pong(promise, rest, paths, report);
     }
     let cpus = report.machine.cpus;
-    if cpus < 2 {
+    if cpus < 2 && !promise.name.ends_with("-1") {
         return Err("this machine has one CPU".into());
     }
-    let most = counts().into_iter().max().unwrap_or(2);
-    let ours = boot(paths, "smp", most.min(cpus).min(8) as u32, RAM)?;
+    let most = counts().into_iter().max().unwrap_or(2).max(CROWD);
+    let inside_cpus = match what {
+        "crowd" => 2,
+        _ => cpus.min(8) as u32,
+    };
+    let ours = boot(paths, "smp", inside_cpus, RAM)?;
     let place = Place::new(paths, Fs::Ramfs)?;
     place.mirror(&ours, Fs::Ramfs)?;
     let (inside, host) = (
@@ -109,10 +127,8 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
                 let alone = sum(&crew.work(rest, 1)?);
                 Ok(sum(&crew.work(rest, 2)?) / alone)
             }
-            "fair" => {
-                let rates = crew.work(rest, 2)?;
-                Ok(100.0 * rates[0].min(rates[1]) / rates[0].max(rates[1]))
-            }
+            "fair" => Ok(fairness(&crew.work(rest, 2)?)),
+            "crowd" => Ok(fairness(&crew.work(rest, CROWD)?)),
             _ => {
                 let (call, n) = rest.rsplit_once('-').unwrap_or_default();
                 let n = n.parse().map_err(|_| "not a number of threads")?;
@@ -134,6 +150,13 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
 
 fn sum(rates: &[f64]) -> f64 {
     rates.iter().sum()
+}
+
+/// The slowest, in percent of the fastest.
+fn fairness(rates: &[f64]) -> f64 {
+    let fastest = rates.iter().copied().fold(0.0, f64::max);
+    let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
+    100.0 * slowest / fastest
 }
 
 trait Works {
@@ -260,16 +283,21 @@ impl<'a, K: Kernel> Echo<'a, K> {
         scope: &'s std::thread::Scope<'s, 'a>,
     ) -> Result<Self, String> {
         let pair = || match kind {
+            "eventfd" => Pair::eventfd(kernel),
             "unix" => Pair::unix(kernel),
             "udp" => Pair::udp(kernel),
             "tcp" => Pair::tcp(kernel),
             _ => Pair::pipe(kernel),
         };
-        let len = if kind == "udp" { 4 } else { 1 };
+        let len = match kind {
+            "eventfd" => 8,
+            "udp" => 4,
+            _ => 1,
+        };
         let (there, back) = (pair()?, pair()?);
         scope.spawn(move || {
-            // A message of another length is the last one.
-            while receive(kernel, there, len) == len as i64 && send(kernel, back, len) > 0 {}
+            let goes_on = |message| message == Ok(MORE);
+            while goes_on(receive(kernel, there, len)) && send(kernel, back, len, MORE) > 0 {}
             there.close(kernel);
             back.close(kernel);
         });
@@ -282,23 +310,27 @@ impl<'a, K: Kernel> Echo<'a, K> {
     }
 
     fn round_trip(&self) -> i64 {
-        match send(self.kernel, self.there, self.len) {
+        match send(self.kernel, self.there, self.len, MORE) {
             sent if sent < 0 => sent,
-            _ => receive(self.kernel, self.back, self.len),
+            _ => receive(self.kernel, self.back, self.len).map_or_else(|errno| errno, |_| 0),
         }
     }
 }
 
 impl<K: Kernel> Drop for Echo<'_, K> {
     fn drop(&mut self) {
-        send(self.kernel, self.there, LAST);
+        send(self.kernel, self.there, self.len, LAST);
     }
 }
 
-const LAST: usize = 8;
+/// What a message begins with; an eventfd is raised by it.
+const MORE: u8 = 1;
+const LAST: u8 = 2;
+const LONGEST: usize = 8;
 
-fn send<K: Kernel>(kernel: &K, pair: Pair, len: usize) -> i64 {
-    let buffer = [1u8; LAST];
+fn send<K: Kernel>(kernel: &K, pair: Pair, len: usize, what: u8) -> i64 {
+    let mut buffer = [0u8; LONGEST];
+    buffer[0] = what;
     let args = [
         pair.into as u64,
         buffer.as_ptr() as u64,
@@ -311,11 +343,15 @@ fn send<K: Kernel>(kernel: &K, pair: Pair, len: usize) -> i64 {
     unsafe { kernel.call(libc::SYS_write, args) }
 }
 
-/// One message; a longer one than was expected shows.
-fn receive<K: Kernel>(kernel: &K, pair: Pair, len: usize) -> i64 {
-    let mut buffer = [0u8; LAST];
-    let most = len.max(LAST) as u64;
-    let args = [pair.out as u64, buffer.as_mut_ptr() as u64, most, 0, 0, 0];
-    // SAFETY: as large as it says.
-    unsafe { kernel.call(libc::SYS_read, args) }
+/// One message: what it begins with, or the call's error.
+fn receive<K: Kernel>(kernel: &K, pair: Pair, len: usize) -> Result<u8, i64> {
+    let mut buffer = [0u8; LONGEST];
+    let at = buffer.as_mut_ptr() as u64;
+    // SAFETY: at most the buffer.
+    let got = unsafe { kernel.call(libc::SYS_read, [pair.out as u64, at, len as u64, 0, 0, 0]) };
+    match got {
+        error if error < 0 => Err(error),
+        got if got == len as i64 => Ok(buffer[0]),
+        _ => Err(-i64::from(libc::EIO)),
+    }
 }
