@@ -267,6 +267,17 @@ func readAtOnce(t *testing.T, noJail bool) {
 	group.Wait()
 }
 
+func TestAKernelHasAsManyCPUsAsAskedFor(t *testing.T) {
+	kernel, err := Boot(&KernelOptions{CPUs: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kernel.Close()
+	if log := kernel.Log(); !strings.Contains(log, "1 node, 2 CPUs") {
+		t.Error(log)
+	}
+}
+
 func TestDirectReadsGoIntoBuffersOfTheKernel(t *testing.T) {
 	disk := image(t)
 	if _, err := open(t, disk, nil).NewBuffer(1 << 16); !errors.Is(err, syscall.EOPNOTSUPP) {

@@ -29,6 +29,25 @@ static void system_calls_go_to_the_kernel(void)
 	CHECK(tane_syscall(kernel, SYS_uname, 1, 0, 0, 0, 0, 0) == -EFAULT);
 }
 
+static void a_kernel_has_as_many_cpus_as_asked_for(void)
+{
+	struct tane_kernel_options options = {
+		.size = sizeof(options),
+		.cpus = 2,
+	};
+	struct tane_kernel *two;
+	unsigned long cpus = 0;
+
+	CHECK(tane_syscall(kernel, SYS_sched_getaffinity, 0, sizeof(cpus),
+			   (long)&cpus, 0, 0, 0) > 0);
+	CHECK(cpus == 1);
+	CHECK(tane_kernel_boot(&options, &two) == 0);
+	CHECK(tane_syscall(two, SYS_sched_getaffinity, 0, sizeof(cpus),
+			   (long)&cpus, 0, 0, 0) > 0);
+	CHECK(cpus == 3);
+	tane_kernel_close(two);
+}
+
 static void errors_are_negative_and_have_a_message(void)
 {
 	struct tane_file *file = NULL;
@@ -363,6 +382,7 @@ int main(int argc, char **argv)
 	CHECK(fs.total > fs.free && fs.name_max == 255 && !fs.read_only);
 
 	system_calls_go_to_the_kernel();
+	a_kernel_has_as_many_cpus_as_asked_for();
 	errors_are_negative_and_have_a_message();
 	a_null_that_is_needed_is_efault();
 	an_older_and_an_unknown_structure();

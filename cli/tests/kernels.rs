@@ -35,3 +35,21 @@ fn the_tiny_kernel_serves_what_it_knows_and_the_default_one_the_rest() {
     let said = text(&exit(&mut asked, 1).stderr);
     assert!(said.contains("plain.img:/none"), "{said}");
 }
+
+#[test]
+fn the_kernel_has_as_many_cpus_as_asked_for() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    for (options, mask) in [(&[][..], 1), (&["--cpus", "2"], 3), (&["--cpus", "4"], 15)] {
+        let mut tane = s.tane();
+        tane.args(["syscall", "--json"]).args(options);
+        tane.args(["sched_getaffinity", "0", "8", "buf:8"]);
+        let said = text(&succeed(&mut tane).stdout);
+        assert!(
+            said.contains(&format!("\"{mask:02x}\"")),
+            "{options:?}: {said}"
+        );
+    }
+}
