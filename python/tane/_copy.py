@@ -16,6 +16,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from ._closing import Closing
+
 if TYPE_CHECKING:
     from ._mount import Mount
 
@@ -139,16 +141,13 @@ class ImageSide:
         self.mount.setxattr(self._at(path), name, value, follow_symlinks=False)
 
 
-class HostFile:
+class HostFile(Closing):
     """What RawFile has, for a descriptor of the host."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
 
-    def __enter__(self) -> HostFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         os.close(self.fd)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:

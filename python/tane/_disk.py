@@ -7,19 +7,18 @@ import os
 import weakref
 from typing import TYPE_CHECKING, Any, Literal
 
+from ._closing import Closing
 from ._errors import ForkError, fail, forks, message
 from ._mount import Mount
 from ._tane import ffi, lib
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from ._kernel import Kernel
 
 _OPEN, _FSYNC, _CLOSE, _PREAD, _PWRITE = 2, 74, 3, 17, 18
 
 
-class RamDisk:
+class RamDisk(Closing):
     """A disk of memory, all zeroes, for a kernel of this process.
 
     It takes memory where it is written first, so that `size` may be more than there
@@ -43,9 +42,13 @@ class RamDisk:
         self.path: str = ffi.string(lib.tane_disk_device(self._handle)).decode()
         """Its device inside the kernel, such as /dev/vda."""
 
-    def _transfer(self, number: int, buffer: Any, offset: int) -> None:
+    def _get(self) -> Any:
         if self._handle is None:
             raise ValueError("the disk is closed")
+        return self._handle
+
+    def _transfer(self, number: int, buffer: Any, offset: int) -> None:
+        self._get()
         # O_RDWR | O_CLOEXEC
         fd = self.kernel.syscall(_OPEN, os.fsencode(self.path) + b"\0", 0o2000002, 0)
         try:
@@ -76,8 +79,7 @@ class RamDisk:
 
     def mount(self, *, fstype: str | None = None, options: str = "") -> Mount:
         """The files of the file system on it. fstype and options are those of mount(8)."""
-        if self._handle is None:
-            raise ValueError("the disk is closed")
+        self._get()
         raw = ffi.new("struct tane_mount_options *")
         raw.size = ffi.sizeof("struct tane_mount_options")
         keep = [ffi.new("char[]", options.encode())]
@@ -104,17 +106,6 @@ class RamDisk:
         self._handle = None
         if first is not None and not isinstance(first, ForkError):
             raise first
-
-    def __enter__(self) -> RamDisk:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         state = "closed" if self._handle is None else self.path

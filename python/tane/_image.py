@@ -9,16 +9,14 @@ import warnings
 import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ._address import Address, is_remote
+from ._closing import Closing
 from ._errors import ForkError, SelectorError, fail, forks, message
 from ._kernel import Kernel
 from ._mount import Mount
 from ._tane import ffi, lib
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 StrPath: TypeAlias = "str | os.PathLike[str]"
 Mode: TypeAlias = Literal["r", "rw"]
@@ -89,7 +87,7 @@ def _list(names: Iterable[StrPath], keep: list[Any]) -> Any:
     return ffi.cast("const char *const *", array)
 
 
-class Image:
+class Image(Closing):
     """An image, with everything in it that a file system can be on.
 
     Its container (raw, qcow2, VMDK, VHD, VHDX, compressed streams) is told by its
@@ -296,18 +294,6 @@ class Image:
             self.kernel._handle = None
         if first is not None and not isinstance(first, ForkError):
             raise first
-
-    def __enter__(self) -> Image:
-        self._get()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<tane.Image {self.path!r} mode={self.mode!r}>"

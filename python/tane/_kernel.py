@@ -8,17 +8,16 @@ import os
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from ._closing import Closing
 from ._errors import ForkError, fail, forks, message, raise_kept
 from ._tane import ffi, lib
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from ._disk import RamDisk
     from ._image import Image
 
 
-class Kernel:
+class Kernel(Closing):
     """A Linux kernel in this process, without a jail.
 
     For programs that make system calls, or have several images on one kernel; an
@@ -158,18 +157,6 @@ class Kernel:
         self._handle = None
         if first is not None and not isinstance(first, ForkError):
             raise first
-
-    def __enter__(self) -> Kernel:
-        self._get()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         state = "alive" if self.is_alive else "ended"

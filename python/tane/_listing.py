@@ -8,13 +8,12 @@ import stat
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from ._closing import Closing
 from ._errors import fail
 from ._stat import STAT_SIZE, stat_result
 from ._tane import ffi, lib
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from ._mount import Mount
 
 
@@ -75,7 +74,7 @@ class DirEntry:
         return f"<tane.DirEntry {self.name!r}>"
 
 
-class ScanDir:
+class ScanDir(Closing):
     """The iterator and context manager that scandir() gives."""
 
     def __init__(self, mount: Mount, path: str, flags: int = 0) -> None:
@@ -130,7 +129,8 @@ class ScanDir:
         types = b""
         if self._room is None:
             # A name takes two bytes at least.
-            self._room = ffi.new("char[]", _ROOM), ffi.new("unsigned char[]", _ROOM // 2)
+            kinds = ffi.new("unsigned char[]", _ROOM // 2)
+            self._room = ffi.new("char[]", _ROOM), kinds
         room, kinds = self._room
         while True:
             length = lib.tane_read_names(self._handle, room, _ROOM, kinds)
@@ -145,17 +145,6 @@ class ScanDir:
 
     def close(self) -> None:
         self._handle = None
-
-    def __enter__(self) -> ScanDir:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class _Below:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from . import _copy, _file
+from ._closing import Closing
 from ._errors import fail, forks, message
 from ._listing import ScanDir, walk_at_once
 from ._many import read_many
@@ -21,7 +22,6 @@ from ._tane import ffi, lib
 
 if TYPE_CHECKING:
     from pathlib import PurePosixPath
-    from types import TracebackType
 
     from ._disk import RamDisk
     from ._image import Image
@@ -35,7 +35,7 @@ _PATIENCE = 60
 _KEEP = 0x3FFFFFFE
 
 
-class Mount:
+class Mount(Closing):
     """A mounted file system of an image; made by `tane.open` or `Image.mount`.
 
     `mount / "etc"` is a `TanePath`; the methods here take paths as str and do what
@@ -413,18 +413,6 @@ class Mount:
         finally:
             if self._owns_image:
                 self.image.close()
-
-    def __enter__(self) -> Mount:
-        self._get()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None) is not None and self.image.mode == "rw":
