@@ -2,21 +2,18 @@
 """Copies between a mount and the host.
 
 Both sides are seen through the same few calls, so that one walk serves both ways.
-The host's side works by descriptors of directories and follows no link: a name
-from a hostile image leads nowhere.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from ._closing import Closing
+from ._sides import HostSide, ImageSide, Side
 
 if TYPE_CHECKING:
     from ._mount import Mount
@@ -57,215 +54,6 @@ def drive(bar: Bar) -> Progress:
         bar.update(done - bar.n)
 
     return move
-
-
-class Side(Protocol):
-    """A place that is copied from or to. Paths are relative to its top; "" is it."""
-
-    def lstat(self, path: str) -> os.stat_result: ...
-    def listdir(self, path: str) -> list[str]: ...
-    def readlink(self, path: str) -> str: ...
-    def open_read(self, path: str) -> Any: ...
-    def open_new(self, path: str) -> Any: ...
-    def mkdir(self, path: str) -> None: ...
-    def symlink(self, target: str, path: str) -> None: ...
-    def link(self, path: str, new: str) -> None: ...
-    def mknod(self, path: str, mode: int, device: int) -> None: ...
-    def remove(self, path: str) -> None: ...
-    def chmod(self, path: str, mode: int) -> None: ...
-    def chown(self, path: str, uid: int, gid: int) -> None: ...
-    def utime(self, path: str, ns: tuple[int, int]) -> None: ...
-    def xattrs(self, path: str) -> dict[str, bytes]: ...
-    def set_xattr(self, path: str, name: str, value: bytes) -> None: ...
-
-
-class ImageSide:
-    def __init__(self, mount: Mount, top: str) -> None:
-        self.mount = mount
-        self.top = top
-
-    def _at(self, path: str) -> str:
-        return f"{self.top}/{path}" if path else self.top
-
-    def lstat(self, path: str) -> os.stat_result:
-        return self.mount.lstat(self._at(path))
-
-    def listdir(self, path: str) -> list[str]:
-        return self.mount.listdir(self._at(path))
-
-    def readlink(self, path: str) -> str:
-        return self.mount.readlink(self._at(path))
-
-    def open_read(self, path: str) -> Any:
-        from ._file import RawFile
-
-        return RawFile(self.mount, self._at(path), os.O_RDONLY | os.O_NOFOLLOW, 0)
-
-    def open_new(self, path: str) -> Any:
-        from ._file import RawFile
-
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        return RawFile(self.mount, self._at(path), flags, 0o600)
-
-    def mkdir(self, path: str) -> None:
-        self.mount.mkdir(self._at(path), 0o700)
-
-    def symlink(self, target: str, path: str) -> None:
-        self.mount.symlink(target, self._at(path))
-
-    def link(self, path: str, new: str) -> None:
-        self.mount.link(self._at(path), self._at(new))
-
-    def mknod(self, path: str, mode: int, device: int) -> None:
-        self.mount.mknod(self._at(path), mode, device)
-
-    def remove(self, path: str) -> None:
-        self.mount.unlink(self._at(path))
-
-    def chmod(self, path: str, mode: int) -> None:
-        self.mount.chmod(self._at(path), mode)
-
-    def chown(self, path: str, uid: int, gid: int) -> None:
-        self.mount.chown(self._at(path), uid, gid, follow_symlinks=False)
-
-    def utime(self, path: str, ns: tuple[int, int]) -> None:
-        self.mount.utime(self._at(path), ns=ns, follow_symlinks=False)
-
-    def xattrs(self, path: str) -> dict[str, bytes]:
-        at = self._at(path)
-        names = self.mount.listxattr(at, follow_symlinks=False)
-        get = self.mount.getxattr
-        return {name: get(at, name, follow_symlinks=False) for name in names}
-
-    def set_xattr(self, path: str, name: str, value: bytes) -> None:
-        self.mount.setxattr(self._at(path), name, value, follow_symlinks=False)
-
-
-class HostFile(Closing):
-    """What RawFile has, for a descriptor of the host."""
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-
-    def close(self) -> None:
-        os.close(self.fd)
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        return os.lseek(self.fd, offset, whence)
-
-    def readinto(self, buffer: memoryview) -> int:
-        return os.readv(self.fd, [buffer])
-
-    def write(self, data: memoryview) -> int:
-        return os.write(self.fd, data)
-
-    def truncate(self, size: int) -> None:
-        os.ftruncate(self.fd, size)
-
-
-class HostSide:
-    def __init__(self, top: str) -> None:
-        head, tail = os.path.split(os.path.abspath(top))
-        if not tail:
-            raise ValueError(f"{top}: the host's root is not the name of a copy")
-        self.root = os.open(head, os.O_RDONLY | os.O_DIRECTORY)
-        self.top = tail
-
-    def close(self) -> None:
-        os.close(self.root)
-
-    @contextlib.contextmanager
-    def _in(self, path: str) -> Iterator[tuple[int, str]]:
-        """The directory that a path's last name is in, by its descriptor."""
-        *parents, name = [self.top, *path.split("/")] if path else [self.top]
-        fd = os.dup(self.root)
-        try:
-            for parent in parents:
-                flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-                below = os.open(parent, flags, dir_fd=fd)
-                os.close(fd)
-                fd = below
-            yield fd, name
-        finally:
-            os.close(fd)
-
-    def lstat(self, path: str) -> os.stat_result:
-        with self._in(path) as (fd, name):
-            return os.stat(name, dir_fd=fd, follow_symlinks=False)
-
-    def listdir(self, path: str) -> list[str]:
-        with self._in(path) as (fd, name):
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-            below = os.open(name, flags, dir_fd=fd)
-            try:
-                return os.listdir(below)
-            finally:
-                os.close(below)
-
-    def readlink(self, path: str) -> str:
-        with self._in(path) as (fd, name):
-            return os.readlink(name, dir_fd=fd)
-
-    def open_read(self, path: str) -> HostFile:
-        with self._in(path) as (fd, name):
-            return HostFile(os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=fd))
-
-    def open_new(self, path: str) -> HostFile:
-        with self._in(path) as (fd, name):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-            return HostFile(os.open(name, flags, 0o600, dir_fd=fd))
-
-    def mkdir(self, path: str) -> None:
-        with self._in(path) as (fd, name):
-            os.mkdir(name, 0o700, dir_fd=fd)
-
-    def symlink(self, target: str, path: str) -> None:
-        with self._in(path) as (fd, name):
-            os.symlink(target, name, dir_fd=fd)
-
-    def link(self, path: str, new: str) -> None:
-        with self._in(path) as (fd, name), self._in(new) as (new_fd, new_name):
-            os.link(
-                name, new_name, src_dir_fd=fd, dst_dir_fd=new_fd, follow_symlinks=False
-            )
-
-    def mknod(self, path: str, mode: int, device: int) -> None:
-        with self._in(path) as (fd, name):
-            os.mknod(name, mode, device, dir_fd=fd)
-
-    def remove(self, path: str) -> None:
-        with self._in(path) as (fd, name):
-            os.unlink(name, dir_fd=fd)
-
-    def chmod(self, path: str, mode: int) -> None:
-        # Never of a link, and of nothing that was not made by this copy.
-        with self._in(path) as (fd, name):
-            os.chmod(name, mode, dir_fd=fd)
-
-    def chown(self, path: str, uid: int, gid: int) -> None:
-        with self._in(path) as (fd, name):
-            os.chown(name, uid, gid, dir_fd=fd, follow_symlinks=False)
-
-    def utime(self, path: str, ns: tuple[int, int]) -> None:
-        with self._in(path) as (fd, name):
-            os.utime(name, ns=ns, dir_fd=fd, follow_symlinks=False)
-
-    def xattrs(self, path: str) -> dict[str, bytes]:
-        with self._in(path) as (fd, name):
-            at = f"/proc/self/fd/{fd}/{name}"
-            try:
-                names = os.listxattr(at, follow_symlinks=False)
-            except OSError as error:
-                if error.errno == errno.EOPNOTSUPP:
-                    return {}
-                raise
-            get = os.getxattr
-            return {n: get(at, n, follow_symlinks=False) for n in names}
-
-    def set_xattr(self, path: str, name: str, value: bytes) -> None:
-        with self._in(path) as (fd, last):
-            at = f"/proc/self/fd/{fd}/{last}"
-            os.setxattr(at, name, value, follow_symlinks=False)
 
 
 class _Copy:

@@ -16,7 +16,8 @@ from ._file import RawFile
 from ._tane import ffi, lib
 
 if TYPE_CHECKING:
-    from ._mount import Mount, Name
+    from ._calls import Name
+    from ._mount import Mount
 
 # What is read at once, in bytes.
 _BATCH = 4 << 20

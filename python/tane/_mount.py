@@ -9,9 +9,10 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import IO, TYPE_CHECKING, Any, Literal, overload
 
 from . import _copy, _file
+from ._calls import Name, nofollow
 from ._closing import Closing
 from ._errors import fail, forks, message
 from ._listing import ScanDir, walk_at_once
@@ -19,15 +20,12 @@ from ._many import read_many
 from ._path import TanePath
 from ._stat import STAT_SIZE, nanoseconds, stat_result
 from ._tane import ffi, lib
+from ._xattrs import Xattrs
 
 if TYPE_CHECKING:
-    from pathlib import PurePosixPath
-
     from ._disk import RamDisk
     from ._image import Image
     from ._kernel import Kernel
-
-Name: TypeAlias = "str | PurePosixPath | TanePath"
 
 # How long close() waits for other threads, in seconds.
 _PATIENCE = 60
@@ -35,7 +33,7 @@ _PATIENCE = 60
 _KEEP = 0x3FFFFFFE
 
 
-class Mount(Closing):
+class Mount(Xattrs, Closing):
     """A mounted file system of an image; made by `tane.open` or `Image.mount`.
 
     `mount / "etc"` is a `TanePath`; the methods here take paths as str and do what
@@ -49,36 +47,10 @@ class Mount(Closing):
         self, handle: Any, image: Image | RamDisk, selector: str | None
     ) -> None:
         self.image = image
-        self._handle: Any = ffi.gc(handle, lib.tane_unmount)
+        self._handle = ffi.gc(handle, lib.tane_unmount)
         self._forks = forks()
         self._owns_image = False
         self.selector = selector
-
-    def _get(self) -> Any:
-        """The handle, to be passed on at once: close() waits for those who hold it,
-        and a variable lives as long as the traceback of an exception."""
-        handle = self._handle
-        if handle is None:
-            raise ValueError("the mount is closed")
-        return handle
-
-    def _text(self, path: Name) -> str:
-        if isinstance(path, TanePath) and path.mount is not self:
-            raise ValueError(f"{path!r}: a path of another mount")
-        return str(path)
-
-    def _name(self, path: Name) -> bytes:
-        """A path as C wants it."""
-        name = os.fsencode(self._text(path))
-        if b"\0" in name:
-            raise ValueError("embedded null byte")
-        return name + b"\0"
-
-    def _do(self, call: Any, path: Name, *args: Any) -> int:
-        answer = call(self._get(), self._name(path), *args)
-        if answer < 0:
-            fail(-answer, str(path), made=self._forks)
-        return int(answer)
 
     @property
     def kernel(self) -> Kernel:
@@ -152,7 +124,7 @@ class Mount(Closing):
     def _stat(self, path: Name, follow_symlinks: bool = True) -> Any:
         raw = ffi.new("struct tane_stat *")
         raw.size = STAT_SIZE
-        self._do(lib.tane_stat, path, _nofollow(path, follow_symlinks), raw)
+        self._do(lib.tane_stat, path, nofollow(path, follow_symlinks), raw)
         return raw
 
     def lstat(self, path: Name) -> os.stat_result:
@@ -283,7 +255,7 @@ class Mount(Closing):
     ) -> None:
         """-1 leaves one as it is."""
         uid, gid = uid & 0xFFFFFFFF, gid & 0xFFFFFFFF
-        self._do(lib.tane_chown, path, uid, gid, _nofollow(path, follow_symlinks))
+        self._do(lib.tane_chown, path, uid, gid, nofollow(path, follow_symlinks))
 
     def utime(
         self,
@@ -299,53 +271,7 @@ class Mount(Closing):
             stamp = ffi.new("struct tane_timestamp *")
             stamp.seconds, stamp.nanoseconds = seconds, nanoseconds
             stamps.append(stamp)
-        self._do(lib.tane_utimens, path, *stamps, _nofollow(path, follow_symlinks))
-
-    # ---- extended attributes
-
-    def getxattr(self, path: Name, name: str, *, follow_symlinks: bool = True) -> bytes:
-        """OSError ENODATA: there is no such attribute."""
-        key, flags = os.fsencode(name), _nofollow(path, follow_symlinks)
-        return self._grow(lib.tane_getxattr, path, (key,), flags)
-
-    def listxattr(self, path: Name, *, follow_symlinks: bool = True) -> list[str]:
-        flags = _nofollow(path, follow_symlinks)
-        names = self._grow(lib.tane_listxattr, path, (), flags).split(b"\0")
-        return [os.fsdecode(name) for name in names if name]
-
-    def _grow(
-        self, call: Any, path: Name, before: tuple[Any, ...], flags: int
-    ) -> bytes:
-        for size in (512, 1 << 16):
-            to = ffi.new("char[]", size)
-            try:
-                length = self._do(call, path, *before, to, size, flags)
-            except OSError as error:
-                if error.errno == errno.ERANGE and size == 512:
-                    continue
-                raise
-            return bytes(ffi.unpack(to, length))
-        raise AssertionError("Linux has no larger ones")
-
-    def setxattr(
-        self,
-        path: Name,
-        name: str,
-        value: bytes,
-        flags: int = 0,
-        *,
-        follow_symlinks: bool = True,
-    ) -> None:
-        """flags: os.XATTR_CREATE or os.XATTR_REPLACE."""
-        follow = _nofollow(path, follow_symlinks)
-        key = os.fsencode(name)
-        self._do(lib.tane_setxattr, path, key, value, len(value), flags, follow)
-
-    def removexattr(
-        self, path: Name, name: str, *, follow_symlinks: bool = True
-    ) -> None:
-        flags = _nofollow(path, follow_symlinks)
-        self._do(lib.tane_removexattr, path, os.fsencode(name), flags)
+        self._do(lib.tane_utimens, path, *stamps, nofollow(path, follow_symlinks))
 
     # ---- copying
 
@@ -423,9 +349,3 @@ class Mount(Closing):
     def __repr__(self) -> str:
         state = "closed" if self._handle is None else "open"
         return f"<tane.Mount of {self.image.path!r} {state}>"
-
-
-def _nofollow(path: Name, follow_symlinks: bool) -> int:
-    # What has no last name, such as "/", is no link.
-    nameless = not str(path).strip("/.")
-    return 0 if follow_symlinks or nameless else int(lib.TANE_NOFOLLOW)

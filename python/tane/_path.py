@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 import errno
-import fnmatch
 import functools
 import os
-import re
 import stat
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from ._errors import fail
+from ._glob import glob
 
 if TYPE_CHECKING:
     import io
@@ -302,7 +301,7 @@ class TanePath:
         if not parts or parts[0] == "/":
             raise ValueError(f"{pattern!r}: not a relative pattern")
         seen = set()
-        for path in self._glob(parts):
+        for path in glob(self, parts):
             if path not in seen:
                 seen.add(path)
                 yield path
@@ -310,31 +309,6 @@ class TanePath:
     def rglob(self, pattern: str) -> Iterator[TanePath]:
         """The same in all directories below this one."""
         return self.glob(f"**/{pattern}")
-
-    def _glob(self, parts: tuple[str, ...]) -> Iterator[TanePath]:
-        part, rest = parts[0], parts[1:]
-        if part == "**":
-            below = [self] if self.is_dir() else []
-            while below:
-                here = below.pop()
-                if rest:
-                    yield from here._glob(rest)
-                else:
-                    yield here
-                with self.mount.scandir(str(here)) as entries:
-                    found = [e.name for e in entries if e.is_dir(follow_symlinks=False)]
-                below += [here / name for name in sorted(found, reverse=True)]
-        elif not any(c in part for c in "*?["):
-            path = self / part
-            if path.exists(follow_symlinks=bool(rest)):
-                yield from path._glob(rest) if rest else (path,)
-        elif self.is_dir():
-            matches = re.compile(fnmatch.translate(part)).match
-            with self.mount.scandir(str(self)) as entries:
-                names = sorted(e.name for e in entries if matches(e.name))
-            for name in names:
-                path = self / name
-                yield from path._glob(rest) if rest else (path,)
 
     # ---- making, removing, changing
 
