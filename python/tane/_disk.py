@@ -26,6 +26,8 @@ class RamDisk(Closing):
     """
 
     mode: Literal["rw"] = "rw"
+    worker: int | None = None
+    """None: its Linux runs in this process."""
 
     def __init__(self, kernel: Kernel, size: int) -> None:
         self._forks = forks()
@@ -78,7 +80,7 @@ class RamDisk(Closing):
         self._transfer(_PWRITE, data, offset)
 
     def mount(self, *, fstype: str | None = None, options: str = "") -> Mount:
-        """The files of the file system on it. fstype and options are those of mount(8)."""
+        """The files of the file system on it; fstype and options as of mount(8)."""
         self._get()
         raw = ffi.new("struct tane_mount_options *")
         raw.size = ffi.sizeof("struct tane_mount_options")

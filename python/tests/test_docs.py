@@ -38,7 +38,8 @@ def here(
             file.seek(start << 20)
             file.write(image.read_bytes())
     table = "\n".join(
-        ["label: gpt"] + [f"start={start}MiB, size=32MiB" for start in (START, START + 36)]
+        ["label: gpt"]
+        + [f"start={start}MiB, size=32MiB" for start in (START, START + 36)]
     )
     Path("table").write_text(table + "\n")
     run("sh", "-c", "sfdisk -q raw <table")
