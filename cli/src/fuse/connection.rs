@@ -18,9 +18,13 @@ impl Connection {
         // Who may use it is the host's kernel's affair.
         config.acl = SessionACL::All;
         config.n_threads = Some(threads.unwrap_or(THREADS));
-        let (turns, other) = (served.turns.clone(), mount.try_clone()?);
+        let (turns, ahead) = (served.turns.clone(), served.ahead.clone());
+        let (other, writable) = (mount.try_clone()?, served.manner.writable);
         let session = Session::from_fd(served, mount, config.acl, config)?;
-        turns.ask_again(other);
+        turns.begin(other);
+        if !writable {
+            ahead.begin(session.notifier());
+        }
         Ok(Connection(session))
     }
 

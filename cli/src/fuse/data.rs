@@ -1,6 +1,7 @@
 //! What is done with a file once it has been found: attributes and data.
 
 use super::attr::timespec;
+use super::bare;
 use super::node::{Node, Open};
 use super::served::{Result, Served};
 use super::ROOT;
@@ -160,8 +161,17 @@ impl Served {
 
     // ---- extended attributes
 
+    /// If no file has any: ENOSYS, and the host does not ask again.
+    fn may_have_attributes(&self) -> Result<()> {
+        match self.bare.is_known() {
+            true => Err(Errno(libc::ENOSYS)),
+            false => Ok(()),
+        }
+    }
+
     /// With no room in `to`, how long the value is.
     pub fn getxattr(&self, id: u64, name: &OsStr, to: &mut [u8]) -> Result<usize> {
+        self.may_have_attributes()?;
         let (node, open) = self.node(id)?;
         let name = attribute_name(name)?;
         match node.kind {
@@ -171,11 +181,15 @@ impl Served {
     }
 
     pub fn listxattr(&self, id: u64, to: &mut [u8]) -> Result<usize> {
+        self.may_have_attributes()?;
         let (node, open) = self.node(id)?;
-        match node.kind {
+        let length = match node.kind {
             Kind::File | Kind::Directory => self.sys.flistxattr(&open.fd, to),
             _ => self.sys.list_attributes(&open.fd, to),
-        }
+        };
+        self.bare
+            .was_asked(bare::is_none(length), &self.node(ROOT)?.1.fd);
+        length
     }
 
     pub fn setxattr(&self, id: u64, name: &OsStr, value: &[u8], flags: i32) -> Result<()> {

@@ -1,11 +1,20 @@
-//! The requests that ioctl(2) makes: chattr(1) and lsattr(1).
+//! The requests that ioctl(2) makes: chattr(1), lsattr(1), and `tane umount`.
 
 use super::served::{Result, Served};
+use super::ROOT;
 use crate::sys::{Errno, FlagsData, Kind};
+
+/// Of the root, and ours: writes everything to the image, and says which process
+/// serves it (4 bytes).
+pub const SYNC: u32 = 2 << 30 | 4 << 16 | 0xf5 << 8 | 0x74;
 
 impl Served {
     /// What the request answers, in `room` bytes.
     pub fn ioctl(&self, id: u64, request: u32, given: &[u8], room: usize) -> Result<Vec<u8>> {
+        if request == SYNC && id == ROOT {
+            self.sync()?;
+            return Ok(std::process::id().to_ne_bytes().to_vec());
+        }
         let mut data = FlagsData::default();
         let mut bytes = to_bytes(&data);
         let fits = given.len() <= bytes.len() && room <= bytes.len();

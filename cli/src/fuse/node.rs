@@ -59,6 +59,9 @@ pub struct Node {
     pub kind: Kind,
     /// What tells it from others inside.
     pub identity: (u64, u64),
+    /// When the host's kernel was first told of it: for good, where nothing is
+    /// written.
+    pub size: u64,
     /// Names in it match without regard to case, so that one name of the host's
     /// is not one of ours.
     pub folds_case: std::sync::atomic::AtomicBool,
@@ -85,6 +88,7 @@ impl Node {
             id,
             kind: stat.kind(),
             identity: stat.identity(),
+            size: stat.size,
             folds_case: false.into(),
             state: Mutex::new(State {
                 place,
@@ -174,6 +178,14 @@ impl Node {
         drop(state);
         drop(open);
         true
+    }
+
+    pub fn is_in(&self, parent: &Node) -> bool {
+        let state = locked(&self.state);
+        state
+            .place
+            .as_ref()
+            .is_some_and(|p| p.parent.id == parent.id)
     }
 
     /// Whether this is the name it is known by.

@@ -3,7 +3,6 @@
 use super::answer::answer;
 use super::data::Change;
 use super::served::Served;
-use super::{ROOT, SYNC};
 use crate::sys::Errno;
 use fuser::*;
 use std::ffi::OsStr;
@@ -19,7 +18,7 @@ impl Filesystem for Served {
     // ---- names
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         let found = self.lookup(parent.0, name);
         if matches!(found, Err(Errno(libc::ENOENT))) && self.remembers_names(parent.0) {
             return self.reply_no_entry(reply);
@@ -41,7 +40,7 @@ impl Filesystem for Served {
         rdev: u32,
         reply: ReplyEntry,
     ) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         let found = self.mknod(request, parent.0, name, mode, umask, rdev);
         self.reply_entry(parent.0, found, reply);
     }
@@ -55,7 +54,7 @@ impl Filesystem for Served {
         umask: u32,
         reply: ReplyEntry,
     ) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         let found = self.mkdir(request, parent.0, name, mode, umask);
         self.reply_entry(parent.0, found, reply);
     }
@@ -68,24 +67,24 @@ impl Filesystem for Served {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         let found = self.symlink(request, parent.0, name, target.as_os_str());
         self.reply_entry(parent.0, found, reply);
     }
 
     fn link(&self, _: &Request, id: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         let found = self.link(id.0, parent.0, name);
         self.reply_entry(parent.0, found, reply);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         answer!(self, reply, self.remove(parent.0, name, 0), () => reply.ok());
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         let done = self.remove(parent.0, name, libc::AT_REMOVEDIR);
         answer!(self, reply, done, () => reply.ok());
     }
@@ -100,13 +99,13 @@ impl Filesystem for Served {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         let done = self.rename((parent.0, name), (new_parent.0, new_name), flags.bits());
         answer!(self, reply, done, () => reply.ok());
     }
 
     fn readlink(&self, _: &Request, id: INodeNo, reply: ReplyData) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         answer!(self, reply, self.readlink(id.0), target => reply.data(&target));
     }
 
@@ -156,7 +155,7 @@ impl Filesystem for Served {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         answer!(self, reply, self.list_names(id.0, offset, &mut reply), () => reply.ok());
     }
 
@@ -168,14 +167,14 @@ impl Filesystem for Served {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         answer!(self, reply, self.list_files(id.0, offset, &mut reply), () => reply.ok());
     }
 
     // ---- attributes
 
     fn getattr(&self, _: &Request, id: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         self.reply_attr(id.0, self.getattr(id.0), reply);
     }
 
@@ -197,7 +196,7 @@ impl Filesystem for Served {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         let change = Change {
             mode,
             uid,
@@ -216,7 +215,7 @@ impl Filesystem for Served {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         answer!(self, reply, self.statfs(), fs => reply.statfs(
             fs.f_blocks,
             fs.f_bfree,
@@ -230,25 +229,14 @@ impl Filesystem for Served {
     }
 
     fn getxattr(&self, _: &Request, id: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         let mut value = vec![0; size as usize];
-        let length = match name == SYNC && id.0 == ROOT {
-            true => self.sync().and_then(|()| {
-                let pid = std::process::id().to_string();
-                match value.get_mut(..pid.len()) {
-                    Some(to) => to.copy_from_slice(pid.as_bytes()),
-                    None if size > 0 => return Err(Errno(libc::ERANGE)),
-                    None => {}
-                }
-                Ok(pid.len())
-            }),
-            false => self.getxattr(id.0, name, &mut value),
-        };
+        let length = self.getxattr(id.0, name, &mut value);
         self.reply_xattr(reply, length, &value);
     }
 
     fn listxattr(&self, _: &Request, id: INodeNo, size: u32, reply: ReplyXattr) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         let mut names = vec![0; size as usize];
         let length = self.listxattr(id.0, &mut names);
         self.reply_xattr(reply, length, &names);
@@ -264,13 +252,13 @@ impl Filesystem for Served {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         let done = self.setxattr(id.0, name, value, flags);
         answer!(self, reply, done, () => reply.ok());
     }
 
     fn removexattr(&self, _: &Request, id: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         answer!(self, reply, self.removexattr(id.0, name), () => reply.ok());
     }
 
@@ -287,7 +275,7 @@ impl Filesystem for Served {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         thread_local! {
             static BUFFER: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
         }
@@ -297,6 +285,9 @@ impl Filesystem for Served {
             }
             let read = self.read(id.0, offset, &mut buffer[..size as usize]);
             answer!(self, reply, read, n => reply.data(&buffer[..n]));
+            if offset == 0 {
+                self.was_read(id.0);
+            }
         });
     }
 
@@ -312,14 +303,14 @@ impl Filesystem for Served {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         let kill = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let done = self.write(id.0, offset, data, kill);
         answer!(self, reply, done, () => reply.written(data.len() as u32));
     }
 
     fn fsync(&self, _: &Request, id: INodeNo, _: FileHandle, data_only: bool, reply: ReplyEmpty) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         answer!(self, reply, self.fsync(id.0, data_only), () => reply.ok());
     }
 
@@ -331,7 +322,7 @@ impl Filesystem for Served {
         data_only: bool,
         reply: ReplyEmpty,
     ) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         answer!(self, reply, self.fsync(id.0, data_only), () => reply.ok());
     }
 
@@ -344,7 +335,7 @@ impl Filesystem for Served {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         if self.manner.writable {
             // The host has data that it has not sent: here it would be a hole.
             return reply.error(fuser::Errno::ENOSYS);
@@ -362,7 +353,7 @@ impl Filesystem for Served {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         let done = self.fallocate(id.0, mode, offset, length);
         answer!(self, reply, done, () => reply.ok());
     }
@@ -380,7 +371,7 @@ impl Filesystem for Served {
         _: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         // The answer has 32 bits.
         let length = length.min(1 << 30);
         let copied = self.copy((from.0, from_offset), (to.0, to_offset), length);
@@ -398,7 +389,7 @@ impl Filesystem for Served {
         room: u32,
         reply: ReplyIoctl,
     ) {
-        let _turn = self.turns.take();
+        let _turn = self.turn();
         let answered = self.ioctl(id.0, request, given, room as usize);
         answer!(self, reply, answered, data => reply.ioctl(0, &data));
     }

@@ -1,5 +1,7 @@
 //! The file system of an image, as operations on nodes.
 
+use super::ahead::Ahead;
+use super::bare::Bare;
 use super::caller::act_for;
 use super::node::{Node, Place};
 use super::table::Table;
@@ -24,6 +26,8 @@ pub struct Manner {
     pub many_users: bool,
     /// No two names of a directory differ in case alone.
     pub folds_case: bool,
+    /// A file has those extended attributes that it lists, and no others.
+    pub lists_attributes: bool,
 }
 
 /// What an old kernel of the host's asks before it uses it.
@@ -40,6 +44,8 @@ pub struct Served {
     pub death: Death,
     pub asked_to_open: Opens,
     pub turns: Arc<Turns>,
+    pub ahead: Arc<Ahead>,
+    pub bare: Bare,
 }
 
 /// A file of which the host's kernel is being told.
@@ -59,6 +65,8 @@ impl Served {
             death,
             asked_to_open: Opens::default(),
             turns: Turns::new().map_err(|_| Errno(libc::EAGAIN))?,
+            ahead: Arc::default(),
+            bare: Bare::new(manner.lists_attributes && !manner.writable),
         };
         served.learn_case(&served.table.get(ROOT)?)?;
         Ok(served)

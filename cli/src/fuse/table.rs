@@ -3,8 +3,9 @@
 use super::node::{locked, Node, Open, Place};
 use super::ROOT;
 use crate::sys::{Errno, Kind, Stat};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::CString;
+use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::{Arc, Mutex, Weak};
 
 /// Files that are kept open at a time, beside those that must be: each keeps an
@@ -14,6 +15,9 @@ const MOST_OPEN: usize = 4096;
 /// Numbers from here on are ours, not inode numbers of the file system.
 const OWN_IDS: u64 = 1 << 63;
 
+/// See [`Table::after`].
+const MOST_LOOKED_AT: usize = 4096;
+
 struct Known {
     node: Arc<Node>,
     /// How often the host's kernel was told of it, less what it forgot.
@@ -21,9 +25,20 @@ struct Known {
 }
 
 struct Maps {
-    by_id: HashMap<u64, Known>,
+    by_id: BTreeMap<u64, Known>,
     by_identity: HashMap<(u64, u64), u64>,
     next_own: u64,
+    /// Numbers that must stay with their files a while, even if those are forgotten.
+    lent: HashMap<u64, (u64, u64)>,
+}
+
+/// A number that stays with its file until this is dropped.
+pub struct Lent<'t>(&'t Table, u64);
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        locked(&self.0.maps).lent.remove(&self.1);
+    }
 }
 
 pub struct Table {
@@ -43,9 +58,10 @@ impl Table {
         Table {
             writable,
             maps: Mutex::new(Maps {
-                by_id: HashMap::from([(ROOT, known)]),
+                by_id: BTreeMap::from([(ROOT, known)]),
                 by_identity: HashMap::from([(identity, ROOT)]),
                 next_own: OWN_IDS,
+                lent: HashMap::new(),
             }),
             opened: Mutex::default(),
         }
@@ -79,7 +95,8 @@ impl Table {
             }
         }
         let mut id = stat.ino;
-        if id == 0 || id >= OWN_IDS || maps.by_id.contains_key(&id) {
+        let lent = maps.lent.get(&id).is_some_and(|l| *l != stat.identity());
+        if id == 0 || id >= OWN_IDS || lent || maps.by_id.contains_key(&id) {
             id = maps.next_own;
             maps.next_own += 1;
         }
@@ -91,6 +108,34 @@ impl Table {
         };
         maps.by_id.insert(id, known);
         node
+    }
+
+    /// Files of a directory whose numbers come after this one, in their order. Looks
+    /// at so many only of others' that it takes no longer than reading those would.
+    pub fn after(
+        &self,
+        id: u64,
+        parent: &Node,
+        wanted: fn(&Node) -> bool,
+        most: usize,
+    ) -> Vec<Arc<Node>> {
+        let maps = locked(&self.maps);
+        let nodes = maps.by_id.range((Excluded(id), Unbounded));
+        let nodes = nodes.map(|(_, known)| &known.node).take(MOST_LOOKED_AT);
+        let mine = nodes.filter(|node| wanted(node) && node.is_in(parent));
+        mine.take(most).cloned().collect()
+    }
+
+    /// Keeps this node's number from being another file's. None: it may be already.
+    /// One at a time for each node.
+    pub fn lend(&self, node: &Arc<Node>) -> Option<Lent<'_>> {
+        let mut maps = locked(&self.maps);
+        let known = maps.by_id.get(&node.id)?;
+        if !Arc::ptr_eq(&known.node, node) || maps.lent.contains_key(&node.id) {
+            return None;
+        }
+        maps.lent.insert(node.id, node.identity);
+        Some(Lent(self, node.id))
     }
 
     pub fn forget(&self, id: u64, times: u64) {

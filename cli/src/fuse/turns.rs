@@ -46,7 +46,7 @@ pub struct Turns {
     state: Mutex<State>,
     go_on: Condvar,
     watch: Condvar,
-    /// Where requests come from; None: nobody asks again and again.
+    /// Where requests come from.
     mount: OnceLock<OwnedFd>,
 }
 
@@ -98,12 +98,23 @@ impl Turns {
         Turn(self)
     }
 
-    /// From now on requests are asked for again and again when they are many. Not
-    /// where there is one processor, which the answer's reader needs.
-    pub fn ask_again(&self, mount: OwnedFd) {
-        if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) {
-            let _ = self.mount.set(mount);
-        }
+    /// From now on requests come from there.
+    pub fn begin(&self, mount: OwnedFd) {
+        let _ = self.mount.set(mount);
+    }
+
+    /// Somebody waits for a request to be taken.
+    pub fn is_wanted(&self) -> bool {
+        let Some(mount) = self.mount.get() else {
+            return false;
+        };
+        let mut poll = libc::pollfd {
+            fd: mount.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one structure.
+        unsafe { libc::poll(&raw mut poll, 1, 0) != 0 }
     }
 
     fn set_asking(&self, on: bool) {
@@ -118,6 +129,8 @@ impl Turns {
     fn watch(&self) {
         let mut state = locked(&self.state);
         let (mut before, mut quiet) = (0, 0);
+        // With one processor, the answer's reader needs it.
+        let has_others = std::thread::available_parallelism().is_ok_and(|n| n.get() > 1);
         let mut asking: Option<Asking> = None;
         let mut modesty = 0u32;
         while !state.over {
@@ -125,7 +138,7 @@ impl Turns {
                 true => MODESTY,
                 false => modesty.saturating_sub(1),
             };
-            let ask = state.watching && quiet < DROWSY && modesty == 0;
+            let ask = has_others && state.watching && quiet < DROWSY && modesty == 0;
             if ask != asking.is_some() {
                 asking = ask.then(Asking::begin);
                 self.set_asking(ask);

@@ -44,10 +44,10 @@ pub fn run(args: Args) -> Result<u8> {
 mod with_fuse {
     use crate::fuse::{unmount, Busy, SYNC};
     use crate::sys::Errno;
-    use std::ffi::CString;
+    use std::fs::File;
     use std::io;
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::OpenOptionsExt;
     use std::path::Path;
 
     pub fn one(dir: &Path, lazy: bool) -> Result<(), String> {
@@ -55,7 +55,7 @@ mod with_fuse {
         let gone = |e: &Errno| e.0 == libc::ENOTCONN;
         let (process, lost) = match server {
             Ok(pid) => (open_process(pid), None),
-            Err(Errno(libc::ENODATA | libc::EOPNOTSUPP)) => {
+            Err(Errno(libc::ENOTTY | libc::ENOTDIR | libc::ENOSYS | libc::EOPNOTSUPP)) => {
                 return Err("no image is mounted there by tane".into())
             }
             // Nobody serves it any more, but there it is.
@@ -80,18 +80,16 @@ mod with_fuse {
 
     /// Has everything written, and says who serves it.
     fn server(dir: &Path) -> Result<i32, Errno> {
-        let path = CString::new(dir.as_os_str().as_bytes()).map_err(|_| Errno(libc::EINVAL))?;
-        let name = CString::new(SYNC).unwrap_or_default();
-        let mut value = [0u8; 32];
-        let (to, room) = (value.as_mut_ptr().cast(), value.len());
-        // SAFETY: C strings and a buffer of that size.
-        let n = unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), to, room) };
-        if n < 0 {
-            let error = io::Error::last_os_error().raw_os_error();
-            return Err(Errno(error.unwrap_or(libc::EIO)));
+        let errno = |e: io::Error| Errno(e.raw_os_error().unwrap_or(libc::EIO));
+        let mut options = File::options();
+        let root = options.read(true).custom_flags(libc::O_DIRECTORY);
+        let root = root.open(dir).map_err(errno)?;
+        let mut pid = 0i32;
+        // SAFETY: room for what the request answers.
+        match unsafe { libc::ioctl(root.as_raw_fd(), SYNC.into(), &raw mut pid) } {
+            0 => Ok(pid),
+            _ => Err(errno(io::Error::last_os_error())),
         }
-        let text = String::from_utf8_lossy(&value[..n as usize]);
-        text.parse().map_err(|_| Errno(libc::ENODATA))
     }
 
     fn open_process(pid: i32) -> Option<OwnedFd> {

@@ -1,6 +1,7 @@
 //! Images that are mounted by FUSE, in a directory of a test's own.
 
 use super::*;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::Child;
 use tane_test_support::{eventually, has_root, is_root, skip};
@@ -65,13 +66,14 @@ impl<'s> Mounted<'s> {
 
     /// The process that serves it.
     pub fn server(&self) -> i32 {
-        let value =
-            succeed(
-                self.s
-                    .tool("getfattr")
-                    .args(["--only-values", "-n", "tane.sync", "mnt"]),
-            );
-        text(&value.stdout).trim().parse().expect("a process")
+        /// `SYNC` of cli/src/fuse/ioctl.rs.
+        const SYNC: libc::c_ulong = 0x8004_f574;
+        let root = std::fs::File::open(&self.point).expect("the mount");
+        let mut process = 0;
+        // SAFETY: room for what the request answers.
+        let done = unsafe { libc::ioctl(root.as_raw_fd(), SYNC, &raw mut process) };
+        assert_eq!(done, 0);
+        process
     }
 }
 

@@ -14,6 +14,12 @@ use std::sync::Arc;
 /// File systems in which no two names differ in case alone.
 const FOLDING: [&str; 7] = ["vfat", "msdos", "exfat", "hfs", "hfsplus", "hpfs", "ntfs3"];
 
+/// File systems in which a file has those extended attributes that it lists, and no
+/// others.
+const LISTING: [&str; 10] = [
+    "ext2", "ext3", "ext4", "xfs", "btrfs", "squashfs", "iso9660", "vfat", "msdos", "exfat",
+];
+
 pub fn run(args: &Args, link: &Link, global: &Global) -> Result<u8> {
     // It cannot be opened later.
     let null = args.background.then(|| File::open("/dev/null"));
@@ -57,10 +63,12 @@ fn serve(
 ) -> Result<()> {
     let root = session.root()?.open_dir(path);
     let root = root.map_err(|e| Failure::file(path, e))?;
+    let is_one_of = |names: &[&str]| session.fstype().is_some_and(|fs| names.contains(&fs));
     let manner = Manner {
         writable: args.rw,
         many_users: args.many_users(),
-        folds_case: session.fstype().is_some_and(|fs| FOLDING.contains(&fs)),
+        folds_case: is_one_of(&FOLDING),
+        lists_attributes: is_one_of(&LISTING),
     };
     let death = Death::new(move || {
         let _used = &used;
