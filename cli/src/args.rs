@@ -410,7 +410,7 @@ mod tests {
     fn command_lines(text: &str) -> impl Iterator<Item = Vec<String>> + '_ {
         // Not those that go on, or leave something out.
         let whole = |line: &str| !line.ends_with('\\') && !line.contains("...");
-        let starts = |line: &&str| line.starts_with("tane ") && whole(line);
+        let starts = move |line: &&str| line.starts_with("tane ") && whole(line);
         let parts = text.lines().map(str::trim);
         let parts = parts.flat_map(|line| line.split(" && "));
         parts.filter(starts).map(words)

@@ -68,7 +68,9 @@ fn is_what_was_kept(fs: &str, (mkfs, option): (&str, &str)) {
     let (with, by) = about.split_once('\n').unwrap_or_default();
     let write = std::env::var_os("TANE_GOLDEN").is_some_and(|v| v == "write");
     if !write && with != version {
-        return skip(format!("the sums are those of {with}, and here is {version}"));
+        return skip(format!(
+            "the sums are those of {with}, and here is {version}"
+        ));
     }
     let scratch = Scratch::new();
     let dir = tree(&scratch, "tree", false);

@@ -23,7 +23,7 @@ struct ReadOnly {
     mkfs: Tool,
     /// Must find nothing to complain of.
     fsck: &'static [Tool],
-    readers: &'static [Reader],
+    readers: Vec<Reader>,
     keeps: Keeps,
 }
 
@@ -48,7 +48,7 @@ impl ReadOnly {
         run(tool.args(args.iter().map(word)));
         let wanted = manifest(&source_tree, TOP, &keeps);
         check(&image, self.fsck);
-        for reader in self.readers {
+        for reader in &self.readers {
             reader.agrees(&dir, &image, &wanted);
         }
         let Some(kernel) = default_kernel() else {
@@ -136,7 +136,7 @@ fn squashfs() {
             options: "",
             mkfs: ("squashfs-tools", "mksquashfs", args),
             fsck: &[],
-            readers: &[unpack(
+            readers: vec![unpack(
                 "squashfs-tools",
                 "unsquashfs",
                 &["-quiet", "-no-progress", "-d", "out", "{image}"],
@@ -169,7 +169,7 @@ fn erofs() {
             options: "",
             mkfs: ("erofs-utils", "mkfs.erofs", args),
             fsck: &[("erofs-utils", "fsck.erofs", &[])],
-            readers: &[unpack(
+            readers: vec![unpack(
                 "erofs-utils",
                 "fsck.erofs",
                 &["--extract=out", "{image}"],
@@ -199,7 +199,7 @@ fn rock_ridge() {
         options: "",
         mkfs: ("genisoimage", "genisoimage", args),
         fsck: &[],
-        readers: &[
+        readers: vec![
             XORRISO,
             Reader::Cat(
                 "genisoimage",
@@ -242,7 +242,7 @@ fn rock_ridge_with_zisofs() {
         options: "",
         mkfs: ("xorriso", "xorriso", args),
         fsck: &[],
-        readers: &[XORRISO],
+        readers: vec![XORRISO],
         keeps,
     }
     .is_read_whole();
@@ -270,7 +270,7 @@ fn joliet() {
         options: "iocharset=utf8",
         mkfs: ("genisoimage", "genisoimage", args),
         fsck: &[],
-        readers: &[
+        readers: vec![
             SEVEN_ZIP,
             Reader::Cat(
                 "genisoimage",
@@ -305,7 +305,7 @@ fn udf_bridge() {
         options: "iocharset=utf8",
         mkfs: ("genisoimage", "genisoimage", args),
         fsck: &[],
-        readers: &[SEVEN_ZIP_UDF],
+        readers: vec![SEVEN_ZIP_UDF],
         keeps,
     }
     .is_read_whole();
@@ -329,7 +329,7 @@ fn cramfs() {
         options: "",
         mkfs: ("util-linux", "mkfs.cramfs", args),
         fsck: &[("util-linux", "fsck.cramfs", &[])],
-        readers: &[unpack(
+        readers: vec![unpack(
             "util-linux",
             "fsck.cramfs",
             &["--extract=out", "{image}"],
@@ -357,7 +357,7 @@ fn romfs() {
         options: "",
         mkfs: ("genromfs", "genromfs", args),
         fsck: &[],
-        readers: &[Reader::Grub],
+        readers: vec![Reader::Grub],
         keeps,
     }
     .is_read_whole();

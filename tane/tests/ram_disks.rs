@@ -199,7 +199,8 @@ fn the_kernels_own_ram_disk_is_larger_than_memory_works_until_it_is_full_and_giv
     assert!((40 * MIB..60 * MIB).contains(&taken), "{taken} bytes");
 
     let full = (0..400).find_map(|i| ram.write_all_at(&piece, i * MIB).err());
-    let errno = full.expect("192 MiB are not 400").errno();
+    let errno = full.expect("192 MiB are not 400").raw_os_error();
+    let errno = errno.expect("an error of the kernel's");
     assert!(
         [libc::EIO, libc::ENOSPC, libc::ENOMEM].contains(&errno),
         "{errno}"

@@ -38,10 +38,9 @@ pub fn is_of(promise: &Promise) -> bool {
 
 pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<(), String> {
     let runs = report.runs.min(RUNS);
-    let fs = match promise.name.rsplit('-').next() {
-        Some(fs @ ("xfs" | "btrfs")) => fs,
-        _ => "ext4",
-    };
+    let is_named = |fs: &&str| promise.name.ends_with(fs);
+    let fs = ["xfs", "btrfs"].into_iter().find(is_named);
+    let fs = fs.unwrap_or("ext4");
     let workload = Workload::with(paths, Kind::Big, fs)?;
     let job = &Job {
         paths,

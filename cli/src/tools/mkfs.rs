@@ -167,7 +167,7 @@ pub fn make(kind: &str, file: &Path, wish: &Wish) -> Result<()> {
                 return Err(Failure::usage("minix: it has no label"));
             }
             // The older two end at 64 MiB and at names of 30 bytes.
-            if !wish.extra.iter().any(|word| is_version(word)) {
+            if !wish.extra.iter().any(is_version) {
                 add(&["-3"]);
             }
         }
