@@ -11,6 +11,7 @@
 //! ram.rs        memory, allocated on first touch
 //! callback.rs   the caller's functions
 //! overlay.rs    writes kept in memory over any other backend
+//! redo/         changes that are made as a whole, by a file beside the image
 //! options.rs    how an image is opened
 //!   open.rs       what it consists of, by its content
 //!   format.rs     which container it is
@@ -46,6 +47,7 @@ pub mod power;
 mod qcow2;
 mod ram;
 mod raw;
+mod redo;
 mod stream;
 mod temporary;
 mod transfer;
@@ -68,4 +70,5 @@ pub use overlay::Overlay;
 pub use power::Event;
 pub use ram::Ram;
 pub use raw::{Access, Raw};
+pub use redo::{redo_path, Redo};
 pub use stream::decompressed;

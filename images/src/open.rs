@@ -13,7 +13,7 @@ use crate::http::{self, Url};
 use crate::options::{ImageOptions, Layer};
 use crate::qcow2::Opening;
 use crate::raw::{Access, Raw};
-use crate::{stream, vhd, vhdx, vmdk};
+use crate::{redo, stream, vhd, vhdx, vmdk};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -83,6 +83,10 @@ impl<'a> Opener<'a> {
         let raw: Arc<dyn Backend> = match Url::of(path) {
             Some(url) => self.remote(url, write)?,
             None => {
+                // Who writes finishes it, once it is open.
+                if !write || depth > 0 {
+                    redo::check(path).map_err(|e| named(path, e))?;
+                }
                 let direct = self.options.direct;
                 Arc::new(Raw::open(path, Access { write, direct })?)
             }

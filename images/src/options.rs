@@ -7,6 +7,7 @@ use crate::open::{named, other, Opener};
 use crate::overlay::Overlay;
 use crate::qcow2::{self, Opening};
 use crate::raw::{Access, Raw};
+use crate::redo::{self, Redo};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,6 +32,7 @@ pub struct ImageOptions {
     timeout: Option<Duration>,
     notice: Option<Arc<Notice>>,
     pub(crate) servers: Option<Arc<Servers>>,
+    redo: Option<Arc<Redo>>,
 }
 
 /// A file that is part of an image.
@@ -118,6 +120,12 @@ impl ImageOptions {
         self
     }
 
+    /// Changes are made as a whole while this records them.
+    pub fn redo(&mut self, redo: Arc<Redo>) -> &mut Self {
+        self.redo = Some(redo);
+        self
+    }
+
     /// Called with a sentence for the user about what takes long or room.
     pub fn notice(&mut self, say: impl Fn(&str) + Send + Sync + 'static) -> &mut Self {
         self.notice = Some(Arc::new(say));
@@ -136,12 +144,24 @@ impl ImageOptions {
         let over = self.overlay.is_some() || self.in_memory;
         let opener = Opener::new(self);
         let write = self.write && !over;
+        if let Some(overlay) = self.overlay.as_deref().filter(|_| !self.write) {
+            redo::check(overlay).map_err(|e| named(overlay, e))?;
+        }
         let mut backend = opener.file(path, write, self.format, 0)?;
         if let Some(file) = &self.overlay {
             let size = backend.size();
             let format = opener.format();
             let opened = self.over(file, path, format, size, backend);
             backend = opened.map_err(|e| named(file, e))?;
+        }
+        if self.write && !self.in_memory {
+            let written = self.overlay.as_deref().unwrap_or(path);
+            if redo::finish(written, &*backend).map_err(|e| named(written, e))? {
+                self.say(written, "a change that was interrupted has been finished");
+            }
+            if let Some(redo) = &self.redo {
+                backend = redo.over(backend);
+            }
         }
         if self.in_memory {
             backend = Arc::new(Overlay::new(backend));

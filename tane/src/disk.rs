@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tane_devices::{AttachError, Attached, Block, BlockOptions};
-use tane_images::{Backend, Format, ImageOptions, Layer, Login, Overlay, Ram};
+use tane_images::{Backend, Format, ImageOptions, Layer, Login, Overlay, Ram, Redo};
 
 /// How an image becomes a disk.
 #[derive(Clone, Debug, Default)]
@@ -82,6 +82,12 @@ impl DiskOptions {
         open: impl Fn(&str) -> io::Result<Arc<dyn Backend>> + Send + Sync + 'static,
     ) -> &mut Self {
         self.image.servers(open);
+        self
+    }
+
+    /// Record what is written, at times, and make it one change; see [`Redo`].
+    pub fn redo(&mut self, redo: Arc<Redo>) -> &mut Self {
+        self.image.redo(redo);
         self
     }
 

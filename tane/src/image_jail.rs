@@ -3,7 +3,7 @@
 use crate::address::is_remote;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use tane_images::{detect, Access, Format, Raw};
+use tane_images::{detect, redo_path, Access, Format, Raw};
 use tane_jail::Jail;
 
 /// How an image is about to be opened, as far as it says which files that takes.
@@ -39,6 +39,7 @@ impl ImageFiles {
             false => drop(jail.read(path)),
         };
         allow(jail, &real);
+        self.allow_redo(jail, &real);
         let format = self.format.unwrap_or_else(|| sniff(&real));
         if format.is_stream() {
             allow_unpacking(jail);
@@ -55,10 +56,23 @@ impl ImageFiles {
         }
     }
 
+    /// Let a jail see, or finish, a change of the file that was interrupted.
+    fn allow_redo(&self, jail: &mut Jail, file: &Path) {
+        if let Some(redo) = redo_path(file).filter(|redo| redo.exists()) {
+            match self.write {
+                true => jail.write(redo),
+                false => jail.read(redo),
+            };
+        }
+    }
+
     /// Let a jail open the overlay, or make it.
     pub fn allow_overlay(&self, jail: &mut Jail) {
         match &self.overlay {
-            Some(file) if file.exists() => drop(jail.write(file)),
+            Some(file) if file.exists() => {
+                jail.write(file);
+                self.allow_redo(jail, file);
+            }
             Some(file) if self.write => drop(jail.create_beneath(directory_of(file))),
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! A kernel of our own, and the image that is its disk.
 
 use super::lower::{self, Lower};
-use super::{jail, memory, nested, secrets, Access, Opened};
+use super::{jail, memory, nested, redo, secrets, Access, Opened};
 use crate::args::{Global, Verity};
 use crate::failure::{Failure, Result};
 use std::os::unix::fs::MetadataExt;
@@ -128,6 +128,9 @@ impl Machine {
         if let Some(outer) = &at.within {
             return Machine::nested(outer, &at.image, access, global);
         }
+        if access == Access::Write {
+            redo::tidy(at, global);
+        }
         let images = || {
             let with = global.with.iter().map(|p| p.as_path());
             std::iter::once(at.image.as_path()).chain(with)
@@ -139,7 +142,12 @@ impl Machine {
         let kernels = [Some(kernel.as_path()), tiny.as_deref()];
         jail::enter(&at.image, &kernels, access, global)?;
         let options = Machine::options(access, global);
-        let opened = images().map(|image| options.open_image(image));
+        let redo = redo::of(access).filter(|_| global.with.is_empty());
+        let open = |image: &Path| match &redo {
+            Some(redo) => options.clone().redo(redo.clone()).open_image(image),
+            None => options.open_image(image),
+        };
+        let opened = images().map(open);
         let opened = opened.collect::<std::result::Result<Vec<_>, _>>();
         let opened = opened.map_err(|e| Failure::of_image(&e))?;
         let below = lower::open(below, global)?;

@@ -10,6 +10,7 @@ mod lower;
 mod machine;
 mod memory;
 mod nested;
+mod redo;
 mod scratch;
 mod secrets;
 mod target;
@@ -20,6 +21,7 @@ pub use image::Opened;
 pub use jail::{confines_session, declare, Needs};
 pub use kept::{Here, Kept};
 pub use machine::{Content, Machine};
+pub use redo::prepare as write_back_as_a_whole;
 pub use target::{is_raw, Target};
 
 use crate::args::Global;

@@ -22,16 +22,18 @@ pub fn directory() -> Result<PathBuf> {
     let fail = |e: io::Error| Failure::new(SOME_FAILED, format!("{}: {e}", path.display()));
     let path = std::path::absolute(&path).map_err(fail)?;
     DirBuilder::new().mode(0o700).create(&path).map_err(fail)?;
-    sweep_at_the_end(&path).map_err(|e| {
+    let swept = path.clone();
+    let sweep = move || drop(fs::remove_dir_all(swept));
+    at_the_end(sweep).map_err(|e| {
         let _ = fs::remove_dir(&path);
         fail(e)
     })?;
     Ok(MADE.get_or_init(|| path).clone())
 }
 
-/// By a child, which waits for the end of this process. Neither a jail nor SIGKILL
-/// keeps it from that.
-fn sweep_at_the_end(path: &Path) -> io::Result<()> {
+/// Done by a child, which waits for the end of this process. Neither a jail nor SIGKILL
+/// keeps it from that. Before a kernel runs.
+pub fn at_the_end(sweep: impl FnOnce()) -> io::Result<()> {
     let mut ends = [-1; 2];
     // SAFETY: room for two descriptors.
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
@@ -52,7 +54,7 @@ fn sweep_at_the_end(path: &Path) -> io::Result<()> {
                 File::from_raw_fd(ends[0])
             };
             let _ = reader.read(&mut [0]);
-            let _ = fs::remove_dir_all(path);
+            sweep();
             // SAFETY: ends the process.
             unsafe { libc::_exit(0) }
         }

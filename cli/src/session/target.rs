@@ -4,7 +4,8 @@
 
 use super::choose::{choose, choose_place};
 use super::machine::Machine;
-use super::{scratch, Access};
+use super::scratch;
+use super::{redo, Access};
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::sys::{Errno, Fd, Root, Side, Sys};
@@ -120,8 +121,8 @@ impl Target {
         }
         let result = work(&temporary.path)?;
         if access == Access::Write {
-            self.copy_in(&temporary.file, blank)
-                .map_err(|e| self.fail(&e))?;
+            let copied = redo::as_a_whole(|| self.copy_in(&temporary.file, blank));
+            copied.map_err(|e| self.fail(&e))?;
             self.flush()?;
         }
         Ok(result)

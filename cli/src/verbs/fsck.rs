@@ -4,7 +4,7 @@ use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use crate::output::Output;
-use crate::session::{declare, image_path, Access, Needs, Target};
+use crate::session::{declare, image_path, write_back_as_a_whole, Access, Needs, Target};
 use crate::tools::check::{self, State};
 use serde_json::json;
 use std::ffi::OsString;
@@ -16,7 +16,9 @@ The distribution's own programs do the work (e2fsck, xfs_repair, btrfs check,
 fsck.f2fs, fsck.vfat, fsck.exfat, jfs_fsck, fsck.minix, ntfsfix), so they have to be
 installed; no root is needed. On a partition, in a container (qcow2 and others) or in
 a LUKS or LVM volume they work on a sparse temporary copy (in TMPDIR, else /var/tmp);
-what they repair is copied back.
+what they repair is copied back, as a whole: if that is
+interrupted, IMAGE.tane-redo has the rest, and the next command that writes to the
+image finishes it.
 
 ntfsfix is no chkdsk: it looks at the boot sectors and the first records of the file
 table, and with --repair restores these from their copies and empties the journal.
@@ -49,6 +51,9 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         false => Access::Read,
     };
     declare(Needs::images([(&at, access)]).programs());
+    if args.repair {
+        write_back_as_a_whole(&at, global);
+    }
     let mut target = Target::open(&at, access, false, global)?;
     let kind = target.fstype.clone().ok_or_else(|| {
         let text = "no file system that is known; --fs says its type";

@@ -4,7 +4,7 @@ use crate::args::{parse_size, Global};
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use crate::output::Output;
-use crate::session::{declare, image_path, Access, Needs, Target};
+use crate::session::{declare, image_path, write_back_as_a_whole, Access, Needs, Target};
 use crate::tools::mkfs::{self, Wish};
 use serde_json::json;
 use std::ffi::OsString;
@@ -108,6 +108,7 @@ fn replace(at: &ImagePath, kind: &str, wish: &Wish, args: &Args, global: &Global
         ..global.clone()
     };
     declare(Needs::images([(at, Access::Write)]).programs());
+    write_back_as_a_whole(at, global);
     let target = Target::open(at, Access::Write, true, global)?;
     let table = target.last_start.is_some() && at.selector.is_none();
     let found = match &target.fstype {

@@ -4,7 +4,7 @@ use crate::args::{parse_size, Global};
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use crate::output::Output;
-use crate::session::{declare, image_path, is_raw, Access, Needs, Target};
+use crate::session::{declare, image_path, is_raw, write_back_as_a_whole, Access, Needs, Target};
 use crate::tools::{check, online, partition, Tool};
 use serde_json::json;
 use std::ffi::OsString;
@@ -70,6 +70,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     let at = image_path(&args.image, global)?;
     // Several kernels, one after another, and programs in between.
     declare(Needs::images([(&at, Access::Write)]).programs());
+    write_back_as_a_whole(&at, global);
     let target = Target::open(&at, Access::Read, false, global)?;
     let kind = target.fstype.clone().ok_or_else(|| {
         let text = "no file system that is known; --fs says its type";
