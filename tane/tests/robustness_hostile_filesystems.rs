@@ -73,6 +73,7 @@ packages! {
     images_of_e2fsprogs: "e2fsprogs",
     images_of_btrfs_progs: "btrfs-progs",
     images_of_util_linux: "util-linux",
+    images_of_dosfstools: "dosfstools",
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! kinds, tree, hfsplus, bases: the sound images that are changed
 //! foreign: images that other projects made for their tests
 //! worker: what is done with each
+//! known: what the kernel is known to do wrong
 //! watcher, finding: who counts, and goes on when a worker does not
 
 mod bases;
@@ -14,6 +15,7 @@ mod finding;
 mod foreign;
 mod hfsplus;
 pub mod kinds;
+mod known;
 mod sparse;
 mod tree;
 mod watcher;
