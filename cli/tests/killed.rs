@@ -362,7 +362,7 @@ fn a_new_file_system_is_written_over_the_old_one_as_a_whole_or_not_at_all() {
 /// Has a change of these bytes stop where the first of them would be written back.
 fn stop_in_the_middle(image: &Path, at: u64, bytes: &[u8]) {
     use std::sync::Arc;
-    use tane::images::{buffer, Access, Backend, Failure, Fault, Operation, Raw, Redo};
+    use tane::images::{buffer, Access, Failure, Fault, Operation, Raw, Redo};
     let access = Access {
         write: true,
         direct: false,
