@@ -40,7 +40,7 @@ Exit codes:
   1    some files failed, or something was left behind under --strict
   2    the command line makes no sense
   3    the image cannot be opened or mounted
-  124  --time-limit has passed
+  124  --time-limit or --hang-limit has passed
   130  interrupted";
 
 /// Columns of a help page, at most.
@@ -170,6 +170,11 @@ pub struct Global {
     #[arg(long, global = true, value_name = "TIME", value_parser = parse_time)]
     #[arg(help_heading = "Jail")]
     pub time_limit: Option<Duration>,
+    /// End when that Linux looks for volumes, mounts or unmounts for this time without
+    /// asking a disk for anything; or none (default: 3m)
+    #[arg(long, global = true, value_name = "TIME", value_parser = parse_hang)]
+    #[arg(help_heading = "Jail")]
+    pub hang_limit: Option<Duration>,
     /// Memory for everything but that Linux's own (--memory), or none (default: 4G)
     #[arg(long, global = true, value_name = "SIZE", value_parser = parse_limit)]
     #[arg(help_heading = "Jail")]
@@ -336,6 +341,14 @@ fn parse_limit(text: &str) -> Result<u64, String> {
     match text {
         "none" => Ok(u64::MAX),
         _ => parse_size(text),
+    }
+}
+
+/// What was never is none.
+fn parse_hang(text: &str) -> Result<Duration, String> {
+    match text {
+        "none" => Ok(Duration::MAX),
+        _ => parse_time(text),
     }
 }
 

@@ -7,7 +7,11 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::Relaxed};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+use tane::Progress;
 
+/// How long Linux may go round in circles, unless `--hang-limit` says otherwise. A
+/// server that is silent is given up sooner.
+const HANG: Duration = Duration::from_secs(180);
 /// Signals this close together are one.
 const TOGETHER: Duration = Duration::from_millis(200);
 
@@ -123,14 +127,23 @@ pub fn install(global: &Global) {
         libc::pthread_sigmask(libc::SIG_BLOCK, &resize, std::ptr::null_mut());
         set
     };
+    let hang = global.hang_limit.unwrap_or(HANG);
     let waiter = move || {
         let mut last: Option<Instant> = None;
+        let mut progress = Progress::new();
         loop {
-            let mut signal = 0;
-            // SAFETY: both pointers are to live, initialised data.
-            if unsafe { libc::sigwait(&set, &mut signal) } != 0 {
-                return;
-            }
+            let Some(signal) = next(&set, hang / 4) else {
+                if progress.stuck() >= hang {
+                    eprintln!(
+                        "tane: stopped: Linux has been at the image for {hang:?} without \
+                         reading or writing any of it, so it is damaged or hostile \
+                         (--hang-limit)"
+                    );
+                    // SAFETY: _exit is always allowed.
+                    unsafe { libc::_exit(OUT_OF_TIME.into()) };
+                }
+                continue;
+            };
             if signal == libc::SIGALRM {
                 eprintln!("tane: stopped: the time limit has passed");
                 // SAFETY: _exit is always allowed.
@@ -175,6 +188,19 @@ pub fn install(global: &Global) {
         true => thread.spawn(waiter),
         false => tane::jail::spawn_fenced(thread, waiter),
     };
+}
+
+/// One of these signals; None if there is none for so long, or for some seconds.
+fn next(set: &libc::sigset_t, patience: Duration) -> Option<i32> {
+    const LONGEST: Duration = Duration::from_secs(5);
+    let patience = patience.min(LONGEST);
+    let patience = libc::timespec {
+        tv_sec: patience.as_secs() as libc::time_t,
+        tv_nsec: patience.subsec_nanos().into(),
+    };
+    // SAFETY: the pointers are to live, initialised data, or null.
+    let signal = unsafe { libc::sigtimedwait(set, std::ptr::null_mut(), &patience) };
+    (signal > 0).then_some(signal)
 }
 
 /// SIGALRM once, in so long.

@@ -441,3 +441,25 @@ fn time_has_a_limit_that_cannot_be_lifted() {
     }
     assert_eq!(thread.ends_by(), libc::SIGKILL);
 }
+
+/// Its key takes hours, in which nobody asks the disk for anything.
+#[test]
+fn an_image_that_never_comes_up_ends_the_command_by_itself() {
+    if !has_kernel() || tane_test_support::tool("cryptsetup-bin", "cryptsetup").is_none() {
+        return;
+    }
+    let s = Scratch::new();
+    s.write("pw", b"secret");
+    let file = std::fs::File::create(s.join("luks.img")).expect("a file");
+    file.set_len(4 << 20).expect("its size");
+    let words = "luksFormat -q --type=luks1 --hash=sha256 --pbkdf-force-iterations=1000 \
+                 --key-file=pw luks.img";
+    succeed(&mut s.command("cryptsetup", words));
+    // The first key's number of iterations.
+    let iterations = u32::MAX.to_be_bytes();
+    std::os::unix::fs::FileExt::write_all_at(&file, &iterations, 212).expect("writes");
+    let listed = ["--key-file=pw", "--hang-limit=1", "ls", "luks.img:/"];
+    let ended = exit(s.tane().args(listed), 124);
+    let said = text(&ended.stderr);
+    assert!(said.contains("without reading or writing"), "{said}");
+}

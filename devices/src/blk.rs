@@ -73,7 +73,7 @@ struct Inner {
     backend: Arc<dyn Backend>,
     options: BlockOptions,
     serial: [u8; ID_SIZE],
-    counters: Counters,
+    counters: Arc<Counters>,
     last_error: Mutex<Option<String>>,
     first_error: OnceLock<Arc<io::Error>>,
     lines: Vec<Mutex<Line>>,
@@ -130,7 +130,7 @@ impl Block {
         let inner = Arc::new(Inner {
             backend,
             serial,
-            counters: Counters::default(),
+            counters: Counters::known(),
             last_error: Mutex::default(),
             first_error: OnceLock::new(),
             lines: (0..options.queues).map(|_| Mutex::default()).collect(),

@@ -50,7 +50,7 @@ mod transport;
 
 pub use attach::{AttachError, Attached};
 pub use blk::{Block, BlockOptions};
-pub use counters::Counters;
+pub use counters::{requests, Counters};
 pub use device::{Device, Interrupt};
 #[doc(hidden)]
 pub use fuzz::fuzz_queue;

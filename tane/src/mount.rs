@@ -5,6 +5,7 @@ use crate::disk_image::Image;
 use crate::error::{Errno, Error, Result};
 use crate::path::with_cstr;
 use crate::place::Place;
+use crate::progress::Step;
 use crate::sys::Fd;
 use crate::tree::Tree;
 use std::ops::Deref;
@@ -110,6 +111,7 @@ impl Mount {
     }
 
     fn close(&self, tree: Tree) -> Result<()> {
+        let _step = Step::begin();
         let synced = if self.read_only {
             Ok(())
         } else if is_read_only(&tree) {

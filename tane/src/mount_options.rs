@@ -5,6 +5,7 @@ use crate::kernel::Kernel;
 use crate::mount::Mount;
 use crate::path::with_cstr;
 use crate::probe;
+use crate::progress::Step;
 use crate::sys::{Config, Fd, SysResult};
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -129,6 +130,7 @@ impl MountOptions {
     /// or damaged; EACCES the disk is read-only and the mount should not be;
     /// ENOMEDIUM the type was not recognised.
     pub fn mount(&self, kernel: &Kernel, source: impl AsRef<OsStr>) -> Result<Mount> {
+        let _step = Step::begin();
         let source = source.as_ref();
         if let Some(fstype) = &self.fstype {
             return self.mount_as(kernel, source, fstype);

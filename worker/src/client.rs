@@ -26,6 +26,8 @@ const AGAIN: Duration = Duration::from_millis(1);
 const SETTLE: Duration = Duration::from_secs(2);
 /// What a worker that did not come from this build says when it ends.
 pub(crate) const OTHER_VERSION: i32 = 3;
+/// The worker's code when Linux went round in circles.
+pub(crate) const STUCK: i32 = 4;
 /// No list of handles to end is longer.
 const MANY: usize = 256;
 
@@ -327,6 +329,11 @@ impl Worker {
                 "killed by SIGKILL, by somebody or for want of memory".into()
             }
             (Some(signal), _) => format!("killed by signal {signal}"),
+            (_, Some(STUCK)) => {
+                "it mounted, unmounted or looked for volumes and asked the image for nothing \
+                 any more: it is damaged or hostile"
+                    .into()
+            }
             (_, Some(code)) => format!("its process ended with code {code}"),
             _ => "it is not known how".into(),
         }

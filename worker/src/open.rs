@@ -13,6 +13,8 @@ use tane::{Image, ImageOptions, Kernel};
 
 /// Private memory, unless the caller says otherwise, in bytes; as for the command.
 const MEMORY: u64 = 4 << 30;
+/// How long Linux may go round in circles; as for the command.
+const HANG: Duration = Duration::from_secs(180);
 
 /// The first call.
 #[derive(Clone, Default)]
@@ -32,6 +34,8 @@ pub(crate) struct Setup {
     pub cmdline: String,
     pub memory_limit: Option<u64>,
     pub milliseconds: Option<u64>,
+    /// How long Linux may be stuck, in milliseconds.
+    pub stuck: Option<u64>,
 }
 
 /// Its answer.
@@ -59,7 +63,7 @@ macro_rules! structures {
 structures! {
     Setup {
         image, write, format, overlay, trust, with, secrets, kernel, tiny, memory, cpus,
-        cmdline, memory_limit, milliseconds
+        cmdline, memory_limit, milliseconds, stuck
     }
     Opened { held, notices }
 }
@@ -75,6 +79,10 @@ fn jailed<T>(result: std::result::Result<T, tane::jail::Error>) -> Result<T> {
 }
 
 impl Setup {
+    pub fn hang_limit(&self) -> Duration {
+        self.stuck.map_or(HANG, Duration::from_millis)
+    }
+
     fn options(&self, notices: &Arc<Mutex<Vec<String>>>) -> Result<ImageOptions> {
         let mut options = ImageOptions::new();
         options.write(self.write);

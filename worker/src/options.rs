@@ -110,6 +110,16 @@ impl Options {
         self
     }
 
+    /// The worker ends when Linux has been mounting, unmounting or looking for volumes
+    /// for this time without asking the image for anything: a damaged or hostile one may
+    /// have it go round in circles. Three minutes if nothing is said; [`Duration::MAX`]
+    /// is no limit.
+    pub fn hang_limit(&mut self, limit: Duration) -> &mut Self {
+        let milliseconds = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        self.setup.stuck = Some(milliseconds.max(1));
+        self
+    }
+
     /// Asked some fifty times a second by each thread whose call waits for the worker,
     /// on that thread. When it says true the call is given up: EINTR. The worker may
     /// still carry it out; the position of a file that was read is then unknown. Without

@@ -2,7 +2,7 @@
 //! end of the caller.
 
 use crate::area::{Area, ANSWERED, ASKED, SLOTS};
-use crate::client::OTHER_VERSION;
+use crate::client::{OTHER_VERSION, STUCK};
 use crate::failure::{Failure, Result};
 use crate::list::{self, Lister};
 use crate::local;
@@ -18,7 +18,8 @@ use std::ffi::OsStr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 /// What one message of a listing holds, in bytes.
 const LIST: usize = 256 << 10;
@@ -55,11 +56,13 @@ pub fn serve() -> ! {
         link: Mutex::new(third.map(Link::new)),
         writes: AtomicBool::new(true),
         leaving: Mutex::default(),
+        hang: OnceLock::new(),
     });
     // The image's opening, for which there must be one thread.
     if !server.take(0, &Patience::new()) {
-        await_end(&line);
+        await_end(&line, Duration::MAX);
     }
+    let hang = *server.hang.get().unwrap_or(&Duration::MAX);
     for slot in 0..SLOTS {
         let server = server.clone();
         let thread = std::thread::Builder::new().name(format!("slot {slot}"));
@@ -74,15 +77,33 @@ pub fn serve() -> ! {
             std::process::abort();
         }
     }
-    await_end(&line)
+    await_end(&line, hang)
 }
 
-fn await_end(line: &OwnedFd) -> ! {
-    let mut byte = 0u8;
-    // SAFETY: a byte of ours. Nobody writes to it: it ends, or a signal comes between.
-    unsafe {
-        while libc::read(line.as_raw_fd(), (&raw mut byte).cast(), 1) != 0 {}
-        libc::_exit(0)
+/// To the end of the caller, or until Linux has been stuck for so long.
+fn await_end(line: &OwnedFd, hang: Duration) -> ! {
+    const LONGEST: Duration = Duration::from_secs(5);
+    let pause = (hang / 4).min(LONGEST).as_millis() as i32;
+    let mut progress = tane::Progress::new();
+    loop {
+        let mut line = libc::pollfd {
+            fd: line.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut byte = 0u8;
+        // SAFETY: a structure and a byte of ours. Nobody writes to it: it ends, or a
+        // signal comes between.
+        unsafe {
+            if libc::poll(&mut line, 1, pause) > 0
+                && libc::read(line.fd, (&raw mut byte).cast(), 1) == 0
+            {
+                libc::_exit(0);
+            }
+            if progress.stuck() >= hang {
+                libc::_exit(STUCK);
+            }
+        }
     }
 }
 
@@ -95,6 +116,8 @@ struct Server {
     writes: AtomicBool,
     /// Mounts that nobody waits for: they are unmounted when their caller is answered.
     leaving: Mutex<Vec<tane::Mount>>,
+    /// How long Linux may be stuck.
+    hang: OnceLock<Duration>,
 }
 
 /// How a call fared: bytes of the answer, and the result of one that moves data.
@@ -156,6 +179,7 @@ impl Server {
                 let setup = Setup::get(from)?;
                 let (image, opened) = setup.open(link)?;
                 self.writes.store(setup.write, Relaxed);
+                let _ = self.hang.set(setup.hang_limit());
                 objects.set_image(image);
                 opened.put(&mut to)?;
             }

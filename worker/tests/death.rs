@@ -234,3 +234,41 @@ fn nobody_waits_for_a_silent_worker_at_its_end() {
         "killed, and waited for"
     );
 }
+
+/// Its key takes hours, in which nobody asks the disk for anything.
+#[test]
+fn an_image_that_never_comes_up_ends_its_worker() {
+    let s = Scratch::new();
+    let Some(plain) = image(&s) else {
+        return;
+    };
+    let Some(mut cryptsetup) = tool("cryptsetup-bin", "cryptsetup") else {
+        return;
+    };
+    let (disk, key) = (plain.with_extension("luks"), b"secret");
+    let file = std::fs::File::create(&disk).expect("a file");
+    file.set_len(4 << 20).expect("its size");
+    let secret = plain.with_extension("pw");
+    std::fs::write(&secret, key).expect("a file");
+    let words = "luksFormat -q --type=luks1 --hash=sha256 --pbkdf-force-iterations=1000";
+    cryptsetup.args(words.split_whitespace());
+    let made = cryptsetup
+        .arg("--key-file")
+        .arg(&secret)
+        .arg(&disk)
+        .status();
+    assert!(made.expect("cryptsetup").success());
+    // The first key's number of iterations.
+    let iterations = u32::MAX.to_be_bytes();
+    std::os::unix::fs::FileExt::write_all_at(&file, &iterations, 212).expect("writes");
+    let mut options = options();
+    options.secret(*key).hang_limit(Duration::from_secs(1));
+    let image = options.open(&disk).expect("opens");
+    let mounted = image.mount(None, &Default::default());
+    let failure = mounted.map(drop).expect_err("it never ends");
+    assert_eq!(failure.errno, libc::ESHUTDOWN);
+    assert!(
+        failure.text.contains("asked the image for nothing"),
+        "{failure}"
+    );
+}

@@ -153,6 +153,7 @@ impl Line {
             logins: _,
             no_jail,
             time_limit,
+            hang_limit,
             memory_limit,
             json,
             quiet,
@@ -162,7 +163,12 @@ impl Line {
             alone: _,
         } = self.global.clone();
         let whole = kernel.is_some() || memory.is_some() || cpus.is_some() || append.is_some();
-        if whole || no_jail || time_limit.is_some() || memory_limit.is_some() {
+        if whole
+            || no_jail
+            || time_limit.is_some()
+            || hang_limit.is_some()
+            || memory_limit.is_some()
+        {
             let text = "options of the kernel and of the jail are for the whole session: \
                         tane sh --kernel ...";
             return Err(Failure::usage(text));

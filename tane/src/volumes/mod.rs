@@ -26,6 +26,7 @@ use crate::disk::Disk;
 use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::probe::FileSystem;
+use crate::progress::Step;
 use mapper::Mapper;
 use std::path::{Path, PathBuf};
 pub use volume::{Volume, VolumeKind, VolumeOptions};
@@ -88,6 +89,7 @@ impl Kernel {
     ///
     /// The disks must not be in use by another [`Volumes`].
     pub fn volumes(&self, disks: &[&Disk], options: &VolumeOptions) -> Result<Volumes> {
+        let _step = Step::begin();
         let mut volumes = Volumes {
             kernel: self.clone(),
             list: Vec::new(),
