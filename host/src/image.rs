@@ -1,4 +1,4 @@
-//! The kernel image: an ELF file whose code is mapped, not copied.
+//! The kernel image: an ELF file whose code and data are mapped, not copied.
 
 use crate::abi;
 use std::fmt;

@@ -1,5 +1,6 @@
-//! One memfd holds all of a kernel's memory; one reservation of the address
-//! space holds every place where the kernel shows it.
+//! One memfd is a kernel's RAM, but for what is never shown at a second place: the
+//! image and RAM's end. One reservation of the address space holds every place
+//! where the kernel shows it.
 //!
 //! ```text
 //! base           RAM: the image at its start, physical address 0
