@@ -107,11 +107,6 @@ fn an_ext4_is_the_one_that_was_kept() {
 }
 
 #[test]
-fn a_vfat_is_the_one_that_was_kept() {
-    is_what_was_kept("vfat", ("fatlabel", "--version"));
-}
-
-#[test]
 fn an_xfs_is_the_one_that_was_kept() {
     is_what_was_kept("xfs", ("mkfs.xfs", "-V"));
 }
