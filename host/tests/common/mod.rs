@@ -2,20 +2,18 @@
 #![allow(dead_code)]
 
 use std::ffi::CStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tane_host::{Builder, Image, Kernel};
 
 /// `TANE_TEST_IMAGE`, or the tiny image that `make kernel` leaves in build/.
 pub fn image_path() -> PathBuf {
-    std::env::var_os("TANE_TEST_IMAGE").map_or_else(
-        || {
-            PathBuf::from(concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/../build/images/tane-tiny.elf"
-            ))
-        },
-        PathBuf::from,
-    )
+    std::env::var_os("TANE_TEST_IMAGE").map_or_else(|| built("tiny"), PathBuf::from)
+}
+
+/// What `make images` leaves there.
+fn built(config: &str) -> PathBuf {
+    let images = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../build/images"));
+    images.join(format!("tane-{config}.elf"))
 }
 
 pub fn boot() -> Kernel {
@@ -23,7 +21,16 @@ pub fn boot() -> Kernel {
 }
 
 pub fn boot_with(change: impl FnOnce(&mut Builder)) -> Kernel {
-    let image = Image::open(&image_path()).unwrap_or_else(|e| panic!("{e}"));
+    boot_path(&image_path(), change)
+}
+
+/// That image and no other.
+pub fn boot_image(config: &str, change: impl FnOnce(&mut Builder)) -> Kernel {
+    boot_path(&built(config), change)
+}
+
+fn boot_path(path: &Path, change: impl FnOnce(&mut Builder)) -> Kernel {
+    let image = Image::open(path).unwrap_or_else(|e| panic!("{e}"));
     let mut builder = Builder {
         ram: 64 << 20,
         ..Builder::default()
