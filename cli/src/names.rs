@@ -80,6 +80,16 @@ pub fn put(object: &mut Map<String, Value>, key: &str, name: &[u8]) {
     }
 }
 
+/// An object of what is in `others`, and such a name.
+pub fn named(key: &str, name: &[u8], others: Value) -> Value {
+    let mut object = Map::new();
+    put(&mut object, key, name);
+    if let Value::Object(others) = others {
+        object.extend(others);
+    }
+    object.into()
+}
+
 pub fn hex(bytes: &[u8]) -> String {
     bytes
         .iter()

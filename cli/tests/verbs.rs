@@ -299,3 +299,32 @@ fn manual_pages_and_completions_are_generated() {
         assert!(s.join("gen").join(name).is_file(), "{name}");
     }
 }
+
+#[test]
+fn names_of_images_that_are_no_text_are_exact_in_json() {
+    use std::os::unix::ffi::OsStrExt;
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    let odd = |bytes| std::ffi::OsStr::from_bytes(bytes);
+    s.write("tree/f", b"data");
+    let words = |text: &'static str| text.split(' ');
+    for (args, name, more) in [
+        ("--fs=ext4 mkfs --size=32M", odd(b"odd\xff"), None),
+        ("fsck", odd(b"odd\xff"), None),
+        ("resize", odd(b"odd\xff"), Some("40M")),
+        ("make-image tree", odd(b"new\xff"), None),
+        ("df", odd(b"new\xff"), None),
+    ] {
+        let mut tane = s.tane();
+        tane.arg("--json").args(words(args)).arg(name).args(more);
+        let said = succeed(&mut tane).stdout;
+        let json: serde_json::Value = serde_json::from_slice(&said).expect("JSON");
+        let bytes = json["image_bytes"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{args}: {json}"));
+        let wanted: String = name.as_bytes().iter().map(|b| format!("{b:02x}")).collect();
+        assert_eq!(bytes, wanted, "{args}");
+    }
+}

@@ -3,6 +3,7 @@
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
+use crate::names;
 use crate::output::Output;
 use crate::session::{declare, image_path, write_back_as_a_whole, Access, Needs, Target};
 use crate::tools::check::{self, State};
@@ -75,15 +76,16 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     }
     let mut out = Output::new();
     if global.json {
-        out.json(&json!({
-            "image": args.image.to_string_lossy(),
+        let image = args.image.as_os_str().as_encoded_bytes();
+        let told = json!({
             "fs": kind,
             "state": outcome.state.word(),
             "program": outcome.program,
             "output": outcome.said,
-        }))?;
+        });
+        out.json(&names::named("image", image, told))?;
     } else if !global.quiet {
-        let image = args.image.to_string_lossy();
+        let image = names::plain(args.image.as_os_str().as_encoded_bytes());
         out.line(&format!("{image}: {kind}, {}", outcome.state.word()))?;
         if damaged && !args.repair {
             eprintln!("tane: {image}: tane fsck --repair may repair it; keep a copy");

@@ -13,6 +13,7 @@ use crate::make::plan::{Identity, Plan};
 use crate::make::table::Table;
 use crate::make::tree::Tree;
 use crate::make::{host, mtree, oci, xattrs};
+use crate::names;
 use crate::output::Output;
 use crate::session::HOST;
 use crate::sys::{Sys, Time};
@@ -183,14 +184,14 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     }
     if global.json {
         let mut json = report.json(interrupted);
-        json["image"] = args.image.to_string_lossy().into();
         json["fs"] = kind.into();
         json["size"] = size.into();
         json["uuid"] = uuid.into();
         json["epoch"] = time.into();
         json["made"] = (!bad).into();
         let mut out = Output::new();
-        out.json(&json)?;
+        let image = args.image.as_os_str().as_bytes();
+        out.json(&names::named("image", image, json))?;
         out.flush()?;
     }
     Ok(match () {

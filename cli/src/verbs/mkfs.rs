@@ -3,6 +3,7 @@
 use crate::args::{parse_size, Global};
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
+use crate::names;
 use crate::output::Output;
 use crate::session::{declare, image_path, write_back_as_a_whole, Access, Needs, Target};
 use crate::tools::mkfs::{self, Wish};
@@ -72,11 +73,12 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     };
     if global.json {
         let mut out = Output::new();
-        out.json(&json!({
-            "image": args.image.to_string_lossy(),
+        let image = args.image.as_os_str().as_encoded_bytes();
+        let told = json!({
             "fs": kind,
             "size": size,
-        }))?;
+        });
+        out.json(&names::named("image", image, told))?;
         out.flush()?;
     }
     Ok(0)

@@ -3,6 +3,7 @@
 use crate::args::{parse_size, Global};
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
+use crate::names;
 use crate::output::Output;
 use crate::session::{declare, image_path, is_raw, write_back_as_a_whole, Access, Needs, Target};
 use crate::tools::{check, online, partition, Tool};
@@ -96,15 +97,16 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     let capacity = mount.statfs().map(|fs| fs.total).unwrap_or(0);
     let mut out = Output::new();
     if global.json {
-        out.json(&json!({
-            "image": args.image.to_string_lossy(),
+        let image = args.image.as_os_str().as_encoded_bytes();
+        let told = json!({
             "fs": kind,
             "old_size": old,
             "size": size,
             "capacity": capacity,
-        }))?;
+        });
+        out.json(&names::named("image", image, told))?;
     } else if global.verbose {
-        let image = args.image.to_string_lossy();
+        let image = names::plain(args.image.as_os_str().as_encoded_bytes());
         out.line(&format!("{image}: {kind}, from {old} to {size} bytes"))?;
     }
     out.flush()?;
