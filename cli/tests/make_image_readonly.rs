@@ -111,6 +111,184 @@ fn nobody_makes_erofs_with_owners_devices_and_capabilities() {
     assert_eq!(left.count(), 2, "the archive and the image");
 }
 
+/// Files that each have one thing that some file system does not hold.
+fn lossy(scratch: &Scratch) {
+    python(
+        scratch,
+        r#"
+import tarfile, io
+X = 'SCHILY.xattr.'
+with tarfile.open('a.tar', 'w', format=tarfile.PAX_FORMAT) as t:
+    def add(name, kind=tarfile.REGTYPE, **more):
+        i = tarfile.TarInfo(name); i.type = kind; i.mode = 0o755
+        i.mtime = 1600000000
+        for k, v in more.items(): setattr(i, k, v)
+        t.addfile(i, io.BytesIO(b''))
+    add('.', tarfile.DIRTYPE, pax_headers={X + 'user.root': '1'})
+    add('plain')
+    acl = 'user::rwx\nuser:1000:r--\ngroup::r-x\nmask::r-x\nother::r-x\n'
+    add('acl', pax_headers={'SCHILY.acl.access': acl})
+    add('kept', pax_headers={X + 'user.a': 'b', X + 'security.selinux': 's'})
+    add('flags', pax_headers={'TANE.flags': '10:0'})
+    add('project', pax_headers={'TANE.flags': '0:7'})
+    add('nanoseconds', mtime=1600000000.5)
+    add('old', mtime=1500000000.25)
+    add('early', mtime=-100)
+    add('dir', tarfile.DIRTYPE, pax_headers={'TANE.flags': '40:7', X + 'user.d': 'e'})
+"#,
+    );
+}
+
+/// What an image of that lacks, as the command tells: files, and what of each.
+fn told(scratch: &Scratch, fs: &str) -> Vec<String> {
+    lossy(scratch);
+    let args = ["make-image", "--json", "--fs", fs, "a.tar", "a.img"];
+    let made = succeed(as_nobody(scratch).args(args));
+    let json: serde_json::Value = serde_json::from_slice(&made.stdout).expect("JSON");
+    let losses = json["losses"].as_array().expect("losses").iter();
+    let warnings = text(&made.stderr).matches("tane: warning: ").count();
+    let mut losses: Vec<String> = losses
+        .map(|loss| {
+            let text = |key: &str| loss[key].as_str().unwrap_or_default().to_owned();
+            let told = format!("{} {} {}", text("path"), text("what"), text("detail"));
+            told.trim().to_owned()
+        })
+        .collect();
+    losses.sort();
+    assert_eq!(warnings, losses.len(), "{losses:?}\n{}", text(&made.stderr));
+    losses
+}
+
+fn assert_strict_refuses(scratch: &Scratch, fs: &str) {
+    let args = ["make-image", "--strict", "--fs", fs, "a.tar", "strict.img"];
+    exit(as_nobody(scratch).args(args), 1);
+    assert!(!scratch.join("strict.img").exists());
+}
+
+#[test]
+fn what_a_squashfs_cannot_hold_is_one_warning_each() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let wanted = [
+        "/ extended attribute user.root",
+        "/acl access control list",
+        "/dir flags d",
+        "/dir project 7",
+        "/early times",
+        "/flags flags i",
+        "/nanoseconds times",
+        "/old times",
+        "/project project 7",
+    ];
+    assert_eq!(told(&scratch, "squashfs"), wanted);
+    assert_strict_refuses(&scratch, "squashfs");
+    // The judge: nothing more is missing, and a time that does not fit is the nearest.
+    let args = ["-lln", "-UTC", "a.img"];
+    let listed = text(&succeed(scratch.tool("unsquashfs").args(args)).stdout);
+    let line = |name: &str| {
+        let end = format!("squashfs-root/{name}");
+        let line = listed.lines().find(|line| line.ends_with(&end));
+        line.unwrap_or_else(|| panic!("{name}: {listed}"))
+            .to_owned()
+    };
+    for name in [
+        "plain",
+        "acl",
+        "kept",
+        "flags",
+        "project",
+        "nanoseconds",
+        "dir",
+    ] {
+        assert!(line(name).contains("2020-09-13 12:26"), "{listed}");
+    }
+    assert!(line("early").contains("1970-01-01 00:00"), "{listed}");
+    let args = ["-user-xattrs", "-d", "out", "a.img"];
+    succeed(scratch.tool("unsquashfs").args(args));
+    let dump = ["--absolute-names", "-R", "-d", "out"];
+    let dump = text(&succeed(scratch.tool("getfattr").args(dump)).stdout);
+    let names: Vec<_> = dump.lines().filter(|line| !line.is_empty()).collect();
+    let wanted = [
+        "# file: out/dir",
+        "user.d=\"e\"",
+        "# file: out/kept",
+        "user.a=\"b\"",
+    ];
+    assert_eq!(names.len(), wanted.len(), "{dump}");
+    assert!(wanted.iter().all(|line| names.contains(line)), "{dump}");
+}
+
+#[test]
+fn what_an_erofs_cannot_hold_is_one_warning_each() {
+    if !has_fuse() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let wanted = [
+        "/dir flags d",
+        "/dir project 7",
+        "/flags flags i",
+        "/project project 7",
+    ];
+    assert_eq!(told(&scratch, "erofs"), wanted);
+    assert_strict_refuses(&scratch, "erofs");
+    succeed(scratch.tool("fsck.erofs").arg("a.img"));
+    let inside = |args: &[&str]| text(&succeed(scratch.tane().args(args)).stdout);
+    for (path, name) in [
+        ("", "user.root"),
+        ("acl", "system.posix_acl_access"),
+        ("kept", "user.a"),
+        ("kept", "security.selinux"),
+        ("dir", "user.d"),
+    ] {
+        let listed = inside(&["xattr", "list", &format!("a.img:/{path}")]);
+        assert!(listed.contains(name), "{path}: {listed}");
+    }
+    // The judge of times.
+    for (path, time) in [
+        ("plain", "2020-09-13 12:26:40.000000000"),
+        ("nanoseconds", "2020-09-13 12:26:40.500000000"),
+        ("old", "2017-07-14 02:40:00.250000000"),
+    ] {
+        let mut dump = scratch.tool("dump.erofs");
+        dump.env("TZ", "UTC").arg(format!("--path=/{path}"));
+        let said = text(&succeed(dump.arg("a.img")).stdout);
+        assert!(said.contains(time), "{path}: {said}");
+    }
+}
+
+#[test]
+fn sockets_are_in_an_erofs_and_told_of_a_squashfs() {
+    if !has_fuse() {
+        return;
+    }
+    let scratch = Scratch::new();
+    scratch.write("tree/f", b"x");
+    let _socket = std::os::unix::net::UnixListener::bind(scratch.join("tree/s")).expect("a socket");
+    let args = [
+        "make-image",
+        "--force",
+        "--epoch=1700000000",
+        "--all-times",
+        "tree",
+    ];
+    let make = |fs: &str| {
+        let args = [&args[..], &["a.img", "--fs", fs]].concat();
+        text(&succeed(scratch.tane().args(args)).stderr)
+    };
+    assert_eq!(
+        make("squashfs")
+            .matches("s: fifo or socket not kept")
+            .count(),
+        1
+    );
+    assert_eq!(make("erofs"), "");
+    let listed = text(&succeed(scratch.tane().args(["find", "a.img:/", "--type=s"])).stdout);
+    assert!(listed.contains("/s"), "{listed}");
+}
+
 #[test]
 fn files_with_holes_get_into_a_squashfs_as_they_are() {
     if !has_kernel() {
@@ -123,7 +301,8 @@ fn files_with_holes_get_into_a_squashfs_as_they_are() {
     file.set_len(9 << 20).expect("a length");
     file.write_all_at(b"one", 3 << 20).expect("writes");
     file.write_all_at(b"two", 5 << 20).expect("writes");
-    make(&scratch, "squashfs", &["tree"]);
+    // Their times are of now, to the nanosecond, which is more than it has.
+    make(&scratch, "squashfs", &["--epoch=1700000000", "tree"]);
     let read = succeed(scratch.tane().args(["cat", "a.img:/holes"])).stdout;
     assert!(read == scratch.read("tree/holes"));
 }

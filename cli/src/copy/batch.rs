@@ -2,6 +2,7 @@
 //! batch, with their names, attributes and data in one buffer. Batches go back
 //! and forth between the two threads and are never freed in between.
 
+use super::sharing::Shares;
 use crate::sys::{Errno, Stat, Xattrs};
 use std::ffi::CStr;
 use std::sync::mpsc::{Receiver, SyncSender};
@@ -52,6 +53,11 @@ pub enum Op {
     /// Before `Begin`, for those who asked: where the pieces will be, pairs of
     /// start and length.
     Map(Span),
+    /// All of a file, by a descriptor of it that is the writer's to close: both are
+    /// of one kernel.
+    Clone(i32),
+    /// Before `Begin`: blocks of that file belong to others as well.
+    Shares(Box<Shares>),
     Piece(u64, Span),
     /// A piece that is in a file of the host.
     Range(u64, HostRange),

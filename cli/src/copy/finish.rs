@@ -132,13 +132,7 @@ impl Finish<'_> {
     fn xattrs(&self, target: &Target, packed: &[u8], path: &[u8]) {
         for (name, value) in Packed(packed) {
             if let Err(e) = target.set(name, value) {
-                let loss = Loss::of_xattr(name.to_bytes());
-                let detail = if loss == Loss::Xattr {
-                    name.to_bytes()
-                } else {
-                    b""
-                };
-                self.report.lose(loss, path, detail, e);
+                self.report.lose_xattr(path, name, e);
             }
         }
     }

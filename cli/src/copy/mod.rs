@@ -12,6 +12,7 @@ mod progress;
 mod reader;
 mod report;
 mod scan;
+mod sharing;
 pub mod tar;
 mod writer;
 
@@ -21,6 +22,7 @@ pub use plan::{plan, source, Destination, Place};
 pub use progress::{Mode as ProgressMode, Progress};
 pub use report::{Loss, Report};
 pub use scan::totals;
+pub use sharing::Sharing;
 
 use crate::interrupt;
 use crate::sys::Fd;

@@ -8,10 +8,11 @@ mod large;
 mod small;
 
 use super::batch::{LinkId, Op, Sender, Stopped, DATA};
-use super::report::Report;
+use super::report::{Loss, Report};
+use super::sharing::Sharing;
 use super::{Source, SparseMode};
 use crate::interrupt;
-use crate::sys::{Entries, Errno, Fd, Flags, Kind, Stat, Sys, Xattrs};
+use crate::sys::{is_subvolume, Entries, Errno, Fd, Flags, Kind, Stat, Sys, Xattrs};
 use std::collections::HashMap;
 use std::ffi::CStr;
 
@@ -36,6 +37,9 @@ pub struct Reader<'a, 'r> {
     /// Whoever writes wants to know beforehand where a file has data.
     maps: bool,
     links: HashMap<(u64, u64), LinkId>,
+    sharing: Sharing,
+    /// Descriptors on their way to the writer.
+    sent: u32,
     noatime: i32,
     path: Vec<u8>,
 }
@@ -68,7 +72,7 @@ impl<'a, 'r> Reader<'a, 'r> {
         sparse: SparseMode,
         avoid: Option<(u64, u64)>,
     ) -> Self {
-        let (links, path) = Default::default();
+        let (links, sharing, path) = Default::default();
         Reader {
             sys,
             out,
@@ -77,6 +81,8 @@ impl<'a, 'r> Reader<'a, 'r> {
             avoid,
             maps: false,
             links,
+            sharing,
+            sent: 0,
             noatime: libc::O_NOATIME,
             path,
         }
@@ -242,6 +248,10 @@ impl<'a, 'r> Reader<'a, 'r> {
             self.report.error_text(&self.path, text.into());
             return Ok(None);
         }
+        if is_subvolume(&fd, stat.ino) {
+            let why = Errno(libc::EOPNOTSUPP);
+            self.report.lose(Loss::Subvolume, &self.path, b"", why);
+        }
         let xattrs = Xattrs::of(&fd)?;
         // List it before announcing it: nothing is entered that cannot be read.
         let level = self.level(fd, &stat)?;
@@ -301,9 +311,16 @@ impl<'a, 'r> Reader<'a, 'r> {
         let xattrs = Xattrs::of(fd)?;
         let head_size = Sender::head_size(to, &xattrs);
         let has_holes = self.sparse != SparseMode::Never && stat.blocks * 512 < stat.size;
+        // Within one kernel the copy has the same blocks, if that can be.
+        let within = self.avoid.is_some() && self.sparse == SparseMode::Auto;
+        if within && self.sharing.mount(fd, stat).is_some() {
+            return self.clone_of(fd, stat, to, &xattrs, link);
+        }
+        let shares = self.sharing.of(fd, stat);
         let small = stat.size as usize <= DATA - head_size.min(DATA) && !has_holes;
-        if !small || stat.size == 0 && self.endless(fd)? {
-            return self.large_file(fd, stat, to, &xattrs, link, has_holes);
+        if !small || shares.is_some() || stat.size == 0 && self.endless(fd)? {
+            let more = (link, shares);
+            return self.large_file(fd, stat, to, &xattrs, more, has_holes);
         }
         self.out.reserve(head_size + stat.size as usize)?;
         let head = self.out.head(to, *stat, &xattrs, link);

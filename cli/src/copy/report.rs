@@ -5,6 +5,7 @@ use crate::failure::remedy;
 use crate::names;
 use crate::sys::{Errno, Kind};
 use serde_json::{json, Map, Value};
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Mutex;
 
@@ -23,10 +24,13 @@ pub enum Loss {
     Special,
     Flags,
     Project,
+    Reflink,
+    Subvolume,
+    Told,
 }
 
 impl Loss {
-    const ALL: [Loss; 12] = [
+    const ALL: [Loss; 15] = [
         Loss::Owner,
         Loss::SpecialBits,
         Loss::Mode,
@@ -39,6 +43,9 @@ impl Loss {
         Loss::Special,
         Loss::Flags,
         Loss::Project,
+        Loss::Reflink,
+        Loss::Subvolume,
+        Loss::Told,
     ];
 
     /// Warnings of this kind that are printed before they are only counted. Who
@@ -64,10 +71,13 @@ impl Loss {
             Loss::Special => "fifo or socket",
             Loss::Flags => "flags",
             Loss::Project => "project",
+            Loss::Reflink => "reflink",
+            Loss::Subvolume => "subvolume",
+            Loss::Told => "something",
         }
     }
 
-    pub fn of_xattr(name: &[u8]) -> Loss {
+    fn of_xattr(name: &[u8]) -> Loss {
         match name {
             b"security.capability" => Loss::Capability,
             n if n.starts_with(b"system.posix_acl") => Loss::Acl,
@@ -181,21 +191,28 @@ impl Report {
 
     /// Something had to be left behind: one warning.
     pub fn lose(&self, loss: Loss, path: &[u8], detail: &[u8], error: Errno) {
+        let what = loss.what();
+        let what = match detail {
+            [] => what.into(),
+            detail => format!("{what} {}", names::plain(detail)),
+        };
+        let text = format!("{}: {what} not kept: {error}", names::plain(path));
+        self.lost(loss, path, detail, error, &text);
+    }
+
+    /// A program that makes images left something out, and says so.
+    pub fn lose_as_told(&self, program: &str, line: &str) {
+        let text = format!("{program}: {}", names::plain(line.as_bytes()));
+        let error = Errno(libc::EOPNOTSUPP);
+        self.lost(Loss::Told, b"/", line.as_bytes(), error, &text);
+    }
+
+    fn lost(&self, loss: Loss, path: &[u8], detail: &[u8], error: Errno, text: &str) {
         let mut lists = self.lists();
         let count = &mut lists.counts[loss as usize];
         *count += 1;
         if !self.quiet && (self.verbose || *count <= loss.shown()) {
-            let space = if detail.is_empty() { "" } else { " " };
-            self.progress.print(&format!(
-                "tane: warning: {}: {}{space}{} not kept: {error}",
-                names::plain(path),
-                loss.what(),
-                if detail.is_empty() {
-                    "".into()
-                } else {
-                    names::plain(detail)
-                },
-            ));
+            self.progress.print(&format!("tane: warning: {text}"));
         }
         lists.losses.push(Lost {
             loss,
@@ -203,6 +220,15 @@ impl Report {
             detail: detail.into(),
             error,
         });
+    }
+
+    /// The same of an extended attribute.
+    pub fn lose_xattr(&self, path: &[u8], name: &CStr, error: Errno) {
+        let name = name.to_bytes();
+        match Loss::of_xattr(name) {
+            Loss::Xattr => self.lose(Loss::Xattr, path, name, error),
+            known => self.lose(known, path, b"", error),
+        }
     }
 
     pub fn error(&self, path: &[u8], error: Errno) {

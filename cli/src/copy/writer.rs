@@ -11,10 +11,12 @@ mod entries;
 mod files;
 mod ranges;
 mod seal;
+mod share;
 
 use super::batch::{Batch, Head, LinkId, Op, Span};
 use super::finish::Finish;
 use super::report::Report;
+use super::sharing::{SharerId, Shares};
 use super::Settings;
 use crate::sys::{is_safe_name, Errno, Fd, Flags, Kind, Stat, Sys, Xattrs};
 use files::Open;
@@ -48,6 +50,12 @@ pub struct Writer<'a, 'r> {
     skipping: usize,
     open: Option<Open<'a>>,
     links: HashMap<LinkId, Vec<u8>>,
+    /// Files whose blocks others have too, by path.
+    sharers: HashMap<SharerId, Vec<u8>>,
+    /// What the file that comes next shares.
+    shares: Option<Shares>,
+    /// Why no blocks can be shared here.
+    unshared: Option<Errno>,
     /// Flags that come last of all, by path.
     late: Vec<(Vec<u8>, Flags)>,
     /// How ranges of the host's files are copied.
@@ -78,6 +86,10 @@ impl<'a, 'r> Writer<'a, 'r> {
             skipping: 0,
             open: None,
             links: HashMap::new(),
+            sharers: HashMap::new(),
+            shares: None,
+            // The jail does not let copies on the host be read again.
+            unshared: (!sys.0.is_ours()).then_some(Errno(libc::EOPNOTSUPP)),
             late: Vec::new(),
             way: Way::of(sys, settings.sparse),
             buffer: Vec::new(),
@@ -102,6 +114,9 @@ impl<'a, 'r> Writer<'a, 'r> {
                 return;
             }
             if self.skip(op) {
+                if let Op::Clone(raw) = op {
+                    self.sys.close(*raw);
+                }
                 continue;
             }
             let length = self.path.len();
@@ -116,7 +131,10 @@ impl<'a, 'r> Writer<'a, 'r> {
                 }
             }
             let inside = matches!(op, Op::Enter(_) | Op::Pass(_) | Op::Leave);
-            let content = matches!(op, Op::Begin(_) | Op::Piece(..) | Op::Range(..));
+            let content = matches!(
+                op,
+                Op::Begin(_) | Op::Piece(..) | Op::Range(..) | Op::Clone(_)
+            );
             if !inside && !content {
                 self.path
                     .truncate(self.frames.last().map_or(length, |f| f.path_len));
@@ -170,6 +188,10 @@ impl<'a, 'r> Writer<'a, 'r> {
             }
             Op::Pass(name) => self.pass(batch.name(*name)),
             Op::Map(_) => Ok(()),
+            Op::Shares(shares) => {
+                self.shares = Some(Shares::clone(shares));
+                Ok(())
+            }
             Op::Adopt(head) => {
                 let wanted = wanted(batch, head);
                 if let Some(frame) = self.frames.last_mut() {
@@ -187,7 +209,11 @@ impl<'a, 'r> Writer<'a, 'r> {
                 Ok(())
             }
             Op::Begin(head) => {
+                let shares = self.shares.take();
                 self.open = self.create(batch, head)?;
+                if let Some(open) = &mut self.open {
+                    open.shares = shares;
+                }
                 Ok(())
             }
             Op::Piece(at, data) => {
@@ -204,6 +230,7 @@ impl<'a, 'r> Writer<'a, 'r> {
                 }
             }
             Op::Range(at, range) => self.range(*at, range),
+            Op::Clone(raw) => self.clone_of(&Fd::new(self.sys, *raw)),
             Op::End => match self.open.take() {
                 Some(open) => self.close(open, Ok(())),
                 None => Ok(()),

@@ -55,13 +55,13 @@ pub fn build(recipe: &Recipe, report: &Report, global: &Global) -> Result<(Unfin
             let shown = Unfinished::create(recipe.image, "ext4", recipe.size)?;
             empty(&shown, "ext4", recipe, global)?;
             filled(&shown, &ext4, 0, recipe, report, global)?;
-            let (uuid, time) = (recipe.uuid, recipe.time);
+            let (uuid, latest) = (recipe.uuid, recipe.filling.times.latest);
             let has_one = recipe.filling.tree.find(b"lost+found").is_some();
             readonly::erofs(
                 &new.path,
                 &shown.path,
                 has_one,
-                (uuid, time, recipe.compression),
+                (uuid, latest, recipe.compression),
             )?;
             new
         }

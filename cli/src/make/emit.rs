@@ -1,10 +1,11 @@
 //! A tree to operations of a copy, in the order of names. Neither the order in
 //! which the host has its files nor where they have holes makes a difference.
 
+use super::limits::Limits;
 use super::tree::{Content, Id, Node, Tree, ROOT};
-use crate::copy::{Op, Report, Sender, Stopped, DATA};
+use crate::copy::{Loss, Op, Report, Sender, Sharing, Stopped, DATA};
 use crate::interrupt;
-use crate::sys::{Errno, Fd, Flags, Kind, Root, Stat, Sys, Time, Xattrs};
+use crate::sys::{is_subvolume, Errno, Fd, Flags, Kind, Root, Stat, Sys, Time, Xattrs};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::os::unix::fs::FileExt;
@@ -38,8 +39,13 @@ pub struct Emit<'t, 'h> {
     /// The host, and the directory that contents are below.
     pub host: Root<'h>,
     pub source: Vec<u8>,
+    limits: Option<Limits>,
     links: HashMap<Id, u32>,
+    /// What the host's files have in common makes no difference either: it is lost.
+    sharing: Sharing,
     noatime: i32,
+    /// Of the file at hand, from the root on.
+    path: Vec<u8>,
 }
 
 enum Trouble {
@@ -75,9 +81,18 @@ impl<'t, 'h> Emit<'t, 'h> {
             times,
             host: Root::host(sys),
             source: source.to_vec(),
+            limits: None,
             links: HashMap::new(),
+            sharing: Sharing::default(),
             noatime: libc::O_NOATIME,
+            path: b"/".to_vec(),
         }
+    }
+
+    /// Leaves out what these forbid.
+    pub fn within(mut self, limits: Option<Limits>) -> Self {
+        self.limits = limits;
+        self
     }
 
     pub fn all(mut self) {
@@ -87,7 +102,6 @@ impl<'t, 'h> Emit<'t, 'h> {
 
     fn walk(&mut self) -> Result<(), Stopped> {
         let tree = self.tree;
-        let mut path = Vec::new();
         match self.directory(c".", tree.node(ROOT)) {
             Ok(head) => self.out.push(Op::Adopt(head)),
             Err(Trouble::File(e)) => self.report.error(b"/", e),
@@ -98,27 +112,27 @@ impl<'t, 'h> Emit<'t, 'h> {
             if interrupt::requested() {
                 return Err(Stopped);
             }
-            path.truncate(*length);
+            self.path.truncate(*length);
             let Some((name, &id)) = names.next() else {
                 levels.pop();
                 self.out.reserve(0)?;
                 self.out.push(Op::Leave);
                 continue;
             };
-            path.push(b'/');
-            path.extend_from_slice(name);
+            self.path.push(b'/');
+            self.path.extend_from_slice(name);
             let name = CString::new(&name[..]).unwrap_or_default();
             let node = tree.node(id);
             let done = match node.is_dir() {
                 true => self.directory(&name, node).map(|head| {
                     self.out.push(Op::Enter(head));
-                    levels.push((node.names.iter(), path.len()));
+                    levels.push((node.names.iter(), self.path.len()));
                 }),
                 false => self.file(&name, id, node),
             };
             match done {
                 Ok(()) => {}
-                Err(Trouble::File(e)) => self.report.error(&path, e),
+                Err(Trouble::File(e)) => self.report.error(&self.path, e),
                 Err(Trouble::Stopped) => return Err(Stopped),
             }
         }
@@ -130,10 +144,19 @@ impl<'t, 'h> Emit<'t, 'h> {
         let mut xattrs = node.xattrs.clone();
         if let Content::Host(path) = &node.content {
             let fd = self.open(path, libc::O_DIRECTORY)?;
+            if self.path != b"/" && is_subvolume(&fd, stat.ino) {
+                self.lose(Loss::Subvolume);
+            }
             stat.flags = Flags::of(&fd);
             xattrs = merged(Xattrs::of(&fd)?, xattrs);
         }
         Ok(self.head(name, stat, &xattrs, None, 0)?)
+    }
+
+    /// Something of the file at hand.
+    fn lose(&self, loss: Loss) {
+        let why = Errno(libc::EOPNOTSUPP);
+        self.report.lose(loss, &self.path, b"", why);
     }
 
     fn head(
@@ -145,7 +168,10 @@ impl<'t, 'h> Emit<'t, 'h> {
         more: usize,
     ) -> Result<crate::copy::Head, Stopped> {
         self.times.of(&mut stat);
-        let xattrs = sorted(xattrs);
+        let mut xattrs = sorted(xattrs);
+        if let Some(limits) = &self.limits {
+            limits.apply(&self.path, &mut stat, &mut xattrs, self.report);
+        }
         self.out.reserve(Sender::head_size(name, &xattrs) + more)?;
         Ok(self.out.head(name, stat, &xattrs, link))
     }
@@ -204,6 +230,10 @@ impl<'t, 'h> Emit<'t, 'h> {
                 }
                 stat.size = now.size;
                 stat.flags = Flags::of(&fd);
+                let shares = self.sharing.of(&fd, &now);
+                if shares.is_some_and(|shares| !shares.twins.is_empty()) {
+                    self.lose(Loss::Reflink);
+                }
                 let xattrs = merged(Xattrs::of(&fd)?, node.xattrs.clone());
                 if stat.size as usize <= DATA / 2 {
                     let size = stat.size as usize;
@@ -319,18 +349,6 @@ impl<'t, 'h> Emit<'t, 'h> {
         let have = Xattrs::of_entry(&dir, &name).unwrap_or_default();
         Ok(merged(have, node.xattrs.clone()))
     }
-}
-
-/// The attributes that the root directory is to have.
-pub fn xattrs_of_root(tree: &Tree, sys: Sys, source: &[u8]) -> Xattrs {
-    let node = tree.node(ROOT);
-    let have = match &node.content {
-        Content::Host(_) => Root::host(sys)
-            .open_dir(source)
-            .and_then(|dir| Xattrs::of(&dir)),
-        _ => Ok(Xattrs::default()),
-    };
-    merged(have.unwrap_or_default(), node.xattrs.clone())
 }
 
 fn errno(e: std::io::Error) -> Errno {

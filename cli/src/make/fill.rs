@@ -2,6 +2,7 @@
 
 use super::disk::NewDisk;
 use super::emit::{Emit, Times};
+use super::limits;
 use super::tree::Tree;
 use crate::args::Global;
 use crate::copy::{self, Owner, Report, Settings, SparseMode};
@@ -15,6 +16,8 @@ use std::sync::Arc;
 #[derive(Clone, Copy)]
 pub struct Filling<'a> {
     pub kind: &'a str,
+    /// What the image is in the end, if that is made of this one.
+    pub target: &'a str,
     pub tree: &'a Tree,
     pub times: Times,
     /// The directory that contents are below.
@@ -75,13 +78,17 @@ pub fn fill(
         avoid: None,
     };
     let Filling {
+        target,
         tree,
         times,
         source,
         ..
     } = *filling;
     copy::receive(
-        |out| Emit::new(tree, out, report, times, Sys(&HOST), source).all(),
+        |out| {
+            let emit = Emit::new(tree, out, report, times, Sys(&HOST), source);
+            emit.within(limits::of(target)).all();
+        },
         to,
         settings,
         report,

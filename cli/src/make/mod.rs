@@ -13,6 +13,7 @@
 //! build.rs     all of it, in order
 //! table.rs     a partition table
 //! readonly.rs  squashfs and erofs
+//!   limits.rs      what they cannot hold
 //!   namespace.rs   their program takes itself for another user
 //! file.rs      the image while it is not finished
 //! settle.rs    what is left of chance, clocks and mounting, taken out again
@@ -31,6 +32,7 @@ pub mod fill;
 pub mod host;
 pub mod labels;
 pub mod layer;
+pub mod limits;
 pub mod mtree;
 pub mod namespace;
 pub mod oci;

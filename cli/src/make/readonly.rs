@@ -5,16 +5,17 @@
 //! the right owners unless one is root: so Linux makes an ext4 of the tree, and
 //! FUSE shows it.
 
-use super::emit::{xattrs_of_root, Emit};
+use super::emit::Emit;
 use super::fill::Filling;
+use super::limits;
 use super::namespace::run_as;
 use super::tree::ROOT;
 use crate::copy::tar::pack;
-use crate::copy::{Loss, Report};
+use crate::copy::Report;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use crate::session::HOST;
-use crate::sys::{Errno, Sys};
+use crate::sys::{Sys, Time};
 use crate::tools::Tool;
 use std::io::{BufWriter, Read};
 use std::path::{Path, PathBuf};
@@ -51,7 +52,7 @@ pub fn squashfs(
         .args(["-root-mode", &format!("{:o}", stat.permissions())])
         .args(["-root-uid", &stat.uid.to_string()])
         .args(["-root-gid", &stat.gid.to_string()])
-        .args(["-root-time", &stat.mtime.sec.max(0).to_string()]);
+        .args(["-root-time", &limits::shortened(stat.mtime).sec.to_string()]);
     match compression {
         Some("none") => {
             command.args(["-noI", "-noD", "-noF", "-noX"]);
@@ -91,12 +92,14 @@ pub fn squashfs(
         let mut out = BufWriter::with_capacity(1 << 18, input);
         let emit = |to| {
             let Filling {
+                target,
                 tree,
                 times,
                 source,
                 ..
             } = *filling;
-            Emit::new(tree, to, report, times, Sys(&HOST), source).all();
+            let emit = Emit::new(tree, to, report, times, Sys(&HOST), source);
+            emit.within(limits::of(target)).all();
         };
         pack(emit, &mut out, report)
     });
@@ -109,10 +112,11 @@ pub fn squashfs(
         return Err(fail(&format!("failed ({status}): {}", said.trim())));
     }
     packed.map_err(|e| fail(&e))?;
-    // Nor does it take these.
-    for (name, _) in xattrs_of_root(filling.tree, Sys(&HOST), filling.source).iter() {
-        let loss = Loss::of_xattr(name.to_bytes());
-        report.lose(loss, b"/", name.to_bytes(), Errno(libc::EOPNOTSUPP));
+    // What was to be lost is known and told; it may have found more. The root is an
+    // empty name to it.
+    let more = said.lines().filter(|line| !line.trim().is_empty());
+    for line in more.filter(|line| !line.starts_with("Empty tar filename")) {
+        report.lose_as_told(SQUASHFS.program, line);
     }
     Ok(())
 }
@@ -130,18 +134,22 @@ fn ignores_root_uid() -> Result<bool> {
 }
 
 /// Replaces the file by an erofs of what is in an ext4 image, but for lost+found
-/// unless that `has_one`; `time` in seconds.
+/// unless that `has_one`.
 pub fn erofs(
     to: &Path,
     ext4: &Path,
     has_one: bool,
-    (uuid, time, compression): (&str, u64, Option<&str>),
+    (uuid, latest, compression): (&str, Time, Option<&str>),
 ) -> Result<()> {
+    // No file is later. -T would give all of them that time, and this gives it to those
+    // that are not earlier, without nanoseconds.
+    let epoch = latest.sec.max(0) + i64::from(latest.nsec > 0);
     let mut command = EROFS.command()?;
     let shown = Shown::new(ext4)?;
     command
+        .env("SOURCE_DATE_EPOCH", epoch.to_string())
         .arg("--quiet")
-        .args([format!("-T{time}"), format!("-U{uuid}")])
+        .arg(format!("-U{uuid}"))
         .arg("--preserve-mtime");
     if !has_one {
         command.arg("--exclude-path=lost+found");

@@ -12,6 +12,7 @@ mod host;
 mod root;
 #[cfg(feature = "fuse")]
 mod serve;
+mod sharing;
 mod stat;
 mod trim;
 mod xattr;
@@ -24,6 +25,7 @@ pub use errno::Errno;
 pub use flags::Flags;
 pub use host::Host;
 pub use root::{base_name, join, split, Root};
+pub use sharing::{can_share, is_subvolume, shared_parts};
 pub use stat::{Kind, Stat, Time};
 pub use trim::trim;
 pub use xattr::{Packed, Target, Xattrs};
@@ -66,6 +68,11 @@ impl<'a> Fd<'a> {
 
     pub fn sys(&self) -> Sys<'a> {
         self.sys
+    }
+
+    /// Somebody else closes it.
+    pub fn into_raw(self) -> i32 {
+        std::mem::ManuallyDrop::new(self).raw
     }
 
     pub fn raw(&self) -> i32 {

@@ -163,6 +163,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         image: &args.image,
         filling: Filling {
             kind,
+            target: kind,
             tree: &tree,
             times,
             source: args.source.as_os_str().as_bytes(),

@@ -2,6 +2,7 @@
 //! the writer as a range of that file: it then passes through no cache of ours.
 
 use super::super::batch::{LinkId, Op, Sender, DATA};
+use super::super::sharing::Shares;
 use super::super::SparseMode;
 use super::{Reader, Result, Trouble};
 use crate::interrupt;
@@ -16,6 +17,8 @@ const BY_HOST: u64 = 1 << 20;
 /// What the host copies at once, in bytes: between two of these the copy can be
 /// interrupted, and progress is told.
 const RANGE: u64 = 4 << 20;
+/// Descriptors that a batch holds at most: a process may have 1024.
+const SENT: u32 = 64;
 
 impl Reader<'_, '_> {
     /// Files of procfs and the like say they are empty and are not.
@@ -29,12 +32,16 @@ impl Reader<'_, '_> {
         stat: &mut Stat,
         to: &CStr,
         xattrs: &Xattrs,
-        link: Option<LinkId>,
+        (link, shares): (Option<LinkId>, Option<Shares>),
         has_holes: bool,
     ) -> Result<()> {
         let end = if stat.size == 0 { u64::MAX } else { stat.size };
         if has_holes && self.maps {
             self.map(fd, end)?;
+        }
+        if let Some(shares) = shares {
+            self.out.reserve(0)?;
+            self.out.push(Op::Shares(Box::new(shares)));
         }
         self.out.reserve(Sender::head_size(to, xattrs))?;
         let head = self.out.head(to, *stat, xattrs, link);
@@ -50,6 +57,32 @@ impl Reader<'_, '_> {
         self.out
             .push(if result.is_ok() { Op::End } else { Op::Abort });
         result
+    }
+
+    /// Sends a descriptor in place of data.
+    pub(super) fn clone_of(
+        &mut self,
+        fd: &Fd,
+        stat: &Stat,
+        to: &CStr,
+        xattrs: &Xattrs,
+        link: Option<LinkId>,
+    ) -> Result<()> {
+        self.out.reserve(Sender::head_size(to, xattrs))?;
+        let head = self.out.head(to, *stat, xattrs, link);
+        self.out.push(Op::Begin(head));
+        self.out.reserve(0)?;
+        let (clone, end) = match self.sys.duplicate(fd) {
+            Ok(own) => (Ok(self.out.push(Op::Clone(own.into_raw()))), Op::End),
+            Err(e) => (Err(e), Op::Abort),
+        };
+        self.out.reserve(0)?;
+        self.out.push(end);
+        self.sent += 1;
+        if self.sent % SENT == 0 {
+            self.out.flush()?;
+        }
+        Ok(clone?)
     }
 
     /// Sends what the host can copy itself as that, and reads the rest.

@@ -23,6 +23,8 @@ pub struct Archive<'a> {
     links: HashMap<LinkId, Vec<u8>>,
     /// Where the next file has data.
     map: Option<Vec<(u64, u64)>>,
+    /// The next file has blocks in common with one before.
+    shares: bool,
     /// Bytes of the file at hand that are still owed.
     owed: Option<u64>,
     /// It comes without a map, whole: where its next byte goes.
@@ -39,6 +41,7 @@ impl<'a> Archive<'a> {
             levels: Vec::new(),
             links: HashMap::new(),
             map: None,
+            shares: false,
             owed: None,
             place: None,
         }
@@ -117,6 +120,7 @@ impl<'a> Archive<'a> {
                 let pairs = batch.bytes(*map).chunks_exact(16);
                 self.map = Some(pairs.map(|p| (number(&p[..8]), number(&p[8..]))).collect());
             }
+            Op::Shares(shares) => self.shares = !shares.twins.is_empty(),
             Op::Begin(head) => self.begin(batch, head)?,
             Op::Piece(at, data) => {
                 let data = batch.bytes(*data);
@@ -174,7 +178,9 @@ impl<'a> Archive<'a> {
                 self.report.linked(&path);
             }
             // A reader that maps holes sends no ranges, and an archive has no host.
-            Op::Range(..) => return Err(io::Error::other("a range of the host in an archive")),
+            Op::Range(..) | Op::Clone(_) => {
+                return Err(io::Error::other("a file of somewhere else in an archive"))
+            }
             // Only archives make these.
             Op::Pass(_) | Op::LinkTo(..) => {}
         }
@@ -202,6 +208,10 @@ impl<'a> Archive<'a> {
     fn begin(&mut self, batch: &Batch, head: &Head) -> io::Result<()> {
         let path = self.below(batch.name(head.name).to_bytes());
         let size = head.stat.size;
+        if std::mem::take(&mut self.shares) {
+            let why = Errno(libc::EOPNOTSUPP);
+            self.report.lose(Loss::Reflink, &path, b"", why);
+        }
         let Some(mut map) = self.map.take() else {
             self.entry(batch, head, &path, kind::FILE, b"", size, Vec::new())?;
             (self.owed, self.place) = (Some(size), Some(0));
@@ -246,13 +256,12 @@ impl<'a> Archive<'a> {
         mut records: Vec<u8>,
     ) -> io::Result<()> {
         for (name, value) in Packed(batch.bytes(head.xattrs)) {
-            let name = name.to_bytes();
             // In a record the first = ends the key.
-            if name.contains(&b'=') {
-                let why = Errno(libc::EINVAL);
-                self.report.lose(Loss::of_xattr(name), path, name, why);
+            if name.to_bytes().contains(&b'=') {
+                self.report.lose_xattr(path, name, Errno(libc::EINVAL));
                 continue;
             }
+            let name = name.to_bytes();
             put(&mut records, &[XATTR, name].concat(), value);
             // GNU tar looks for ACLs here only.
             let acl = ACLS.iter().find(|(_, own)| own.to_bytes() == name);

@@ -10,9 +10,14 @@ impl<'a> Writer<'a, '_> {
     /// Where further names of this file can be linked from.
     pub(super) fn remember(&mut self, link: Option<LinkId>) {
         if let Some(id) = link {
-            let base = self.frames.first().map_or(0, |f| f.path_len);
-            self.links.insert(id, self.path[base..].to_vec());
+            self.links.insert(id, self.below_base());
         }
+    }
+
+    /// The path of what is at hand, below the destination.
+    pub(super) fn below_base(&self) -> Vec<u8> {
+        let base = self.frames.first().map_or(0, |f| f.path_len);
+        self.path[base..].to_vec()
     }
 
     /// Makes something that needs no data, under its name or, where that is

@@ -2,6 +2,7 @@
 
 use super::super::batch::{Batch, Head, LinkId};
 use super::super::finish::Made;
+use super::super::sharing::Shares;
 use super::super::SparseMode;
 use super::{Result, Writer};
 use crate::sys::{Errno, Fd, Flags, Kind, Stat};
@@ -10,11 +11,12 @@ use std::ffi::{CStr, CString};
 /// A file whose pieces are arriving.
 pub(super) struct Open<'a> {
     pub(super) fd: Fd<'a>,
-    temporary: CString,
+    pub(super) temporary: CString,
     name: CString,
-    stat: Stat,
+    pub(super) stat: Stat,
     xattrs: Vec<u8>,
     link: Option<LinkId>,
+    pub(super) shares: Option<Shares>,
     /// The mode it was created with.
     mode: u32,
     /// Where the data ends so far.
@@ -53,6 +55,7 @@ impl<'a> Writer<'a, '_> {
                         stat: head.stat,
                         xattrs: batch.bytes(head.xattrs).to_vec(),
                         link: head.link,
+                        shares: None,
                         mode,
                         end: 0,
                     }));
@@ -108,6 +111,9 @@ impl<'a> Writer<'a, '_> {
             return result;
         }
         self.remember(open.link);
+        if let Some(shares) = &open.shares {
+            self.sharers.insert(shares.file, self.below_base());
+        }
         let flags = open.stat.flags;
         // Names may follow, which a sealed file does not get.
         let late = open.link.map_or(Flags::default(), |_| flags);
@@ -116,11 +122,12 @@ impl<'a> Writer<'a, '_> {
         Ok(())
     }
 
-    fn complete(&mut self, open: &Open) -> Result<()> {
+    fn complete(&mut self, open: &Open<'a>) -> Result<()> {
         let sys = self.sys;
         if open.stat.size > open.end {
             sys.ftruncate(&open.fd, open.stat.size)?;
         }
+        self.share(open);
         let frame = self.frames.last_mut().ok_or(Errno(libc::EBADF))?;
         let owner = match frame.owner {
             Some(owner) => owner,

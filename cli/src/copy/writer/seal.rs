@@ -30,8 +30,7 @@ impl<'a> Writer<'a, '_> {
             self.finish.flags(fd, now, &self.path);
         }
         if !late.is_empty() {
-            let base = self.frames.first().map_or(0, |f| f.path_len);
-            self.late.push((self.path[base..].to_vec(), late));
+            self.late.push((self.below_base(), late));
         }
     }
 
@@ -53,7 +52,7 @@ impl<'a> Writer<'a, '_> {
         self.path.truncate(base);
     }
 
-    fn reopen(&self, below: &[u8]) -> Result<Fd<'a>> {
+    pub(super) fn reopen(&self, below: &[u8]) -> Result<Fd<'a>> {
         let (above, name) = self.parent_of(below)?;
         let dir = above.as_ref().map_or(&self.frame()?.fd, |dir| dir);
         self.sys.openat(dir, &name, OPEN, 0)

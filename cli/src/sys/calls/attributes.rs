@@ -34,8 +34,22 @@ impl Sys<'_> {
 
     /// When the file was created, where the file system remembers.
     pub fn birth_time(self, fd: &Fd) -> Option<Time> {
+        let out = self.statx(fd, libc::STATX_BTIME)?;
+        Some(Time {
+            sec: out.stx_btime.tv_sec,
+            nsec: out.stx_btime.tv_nsec,
+        })
+    }
+
+    /// The mount that a file was reached by.
+    pub fn mount_id(self, fd: &Fd) -> Option<u64> {
+        Some(self.statx(fd, libc::STATX_MNT_ID)?.stx_mnt_id)
+    }
+
+    /// None: it does not know all that is asked for.
+    fn statx(self, fd: &Fd, mask: u32) -> Option<libc::statx> {
         let mut out = MaybeUninit::<libc::statx>::zeroed();
-        let (flags, mask) = (libc::AT_EMPTY_PATH, libc::STATX_BTIME);
+        let flags = libc::AT_EMPTY_PATH;
         call!(
             self,
             SYS_statx,
@@ -48,11 +62,7 @@ impl Sys<'_> {
         .ok()?;
         // SAFETY: all zeroes is a valid statx, and the kernel wrote over it.
         let out = unsafe { out.assume_init() };
-        let time = Time {
-            sec: out.stx_btime.tv_sec,
-            nsec: out.stx_btime.tv_nsec,
-        };
-        (out.stx_mask & libc::STATX_BTIME != 0).then_some(time)
+        (out.stx_mask & mask == mask).then_some(out)
     }
 
     pub fn fchmod(self, fd: &Fd, mode: u32) -> Result<()> {

@@ -84,6 +84,12 @@ impl<'a> Sys<'a> {
         }
     }
 
+    /// A further descriptor of the same open file.
+    pub fn duplicate(self, fd: &Fd) -> Result<Fd<'a>> {
+        let command = libc::F_DUPFD_CLOEXEC;
+        call!(self, SYS_fcntl, fd.raw(), command, 0).map(|fd| Fd::new(self, fd as i32))
+    }
+
     pub fn close(self, fd: i32) {
         let _ = call!(self, SYS_close, fd);
     }
@@ -99,6 +105,11 @@ impl<'a> Sys<'a> {
     pub(in crate::sys) fn ioctl<T>(self, fd: &Fd, request: u32, data: &mut T) -> Result<()> {
         let data = std::ptr::from_mut(data);
         call!(self, SYS_ioctl, fd.raw(), request, data).map(drop)
+    }
+
+    /// One whose argument is a descriptor.
+    pub(in crate::sys) fn ioctl_fd(self, fd: &Fd, request: u32, other: &Fd) -> Result<()> {
+        call!(self, SYS_ioctl, fd.raw(), request, other.raw()).map(drop)
     }
 
     pub fn syncfs(self, fd: &Fd) -> Result<()> {

@@ -1,0 +1,167 @@
+//! Blocks that several files have in common: reflinks.
+
+use super::errno::{Errno, Result};
+use super::{Fd, Sys};
+
+// linux/magic.h, and those that keep theirs for themselves.
+const XFS: i64 = 0x5846_5342;
+const BTRFS: i64 = 0x9123_683e;
+const OCFS2: i64 = 0x7461_636f;
+const BCACHEFS: i64 = 0xca45_1a4e;
+const OVERLAY: i64 = 0x794c_7630;
+/// btrfs: the inode number of a subvolume's root.
+const SUBVOLUME: u64 = 256;
+
+// linux/fiemap.h
+const FS_IOC_FIEMAP: u32 = 0xc020_660b;
+const LAST: u32 = 0x1;
+const SHARED: u32 = 0x2000;
+/// Unknown, not written yet, in the inode, never written.
+const NOWHERE: u32 = 0x2 | 0x4 | 0x200 | 0x800;
+/// Parts that are asked for at once. Most files have few.
+const ROOM: usize = 32;
+
+/// struct fiemap, and room behind it.
+#[repr(C)]
+struct Map {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped: u32,
+    count: u32,
+    reserved: u32,
+    parts: [Part; ROOM],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Part {
+    logical: u64,
+    physical: u64,
+    length: u64,
+    reserved: [u64; 2],
+    flags: u32,
+    more_reserved: [u32; 3],
+}
+
+/// A part of a file that lies in blocks which others may have too. What is packed
+/// lies there as a whole, whatever part of it this is.
+pub struct SharedPart {
+    pub start: u64,
+    pub len: u64,
+    pub physical: u64,
+}
+
+/// Those of the first `end` bytes, as far as the file system tells. Nothing is written
+/// for that: what is not written yet is shared with nobody.
+pub fn shared_parts(fd: &Fd, end: u64) -> Vec<SharedPart> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    while start < end {
+        let mut map = Map {
+            start,
+            length: end - start,
+            flags: 0,
+            mapped: 0,
+            count: ROOM as u32,
+            reserved: 0,
+            parts: [Part::default(); ROOM],
+        };
+        if fd.sys().ioctl(fd, FS_IOC_FIEMAP, &mut map).is_err() {
+            break;
+        }
+        let parts = &map.parts[..ROOM.min(map.mapped as usize)];
+        for part in parts {
+            if part.flags & (SHARED | NOWHERE) == SHARED {
+                found.push(SharedPart {
+                    start: part.logical,
+                    len: part.length,
+                    physical: part.physical,
+                });
+            }
+        }
+        let last = parts.last().filter(|part| part.flags & LAST == 0);
+        let next = last.map_or(end, |part| part.logical.saturating_add(part.length));
+        // A damaged image may say anything.
+        if next <= start {
+            break;
+        }
+        start = next;
+    }
+    found
+}
+
+// linux/fs.h
+const FICLONE: u32 = 0x4004_9409;
+const FIDEDUPERANGE: u32 = 0xc018_9436;
+const DIFFERS: i32 = 1;
+
+/// struct file_dedupe_range for one other file.
+#[repr(C)]
+struct Dedupe {
+    from: u64,
+    length: u64,
+    count: u16,
+    reserved: [u16; 3],
+    fd: i64,
+    to: u64,
+    done: u64,
+    status: i32,
+    more_reserved: u32,
+}
+
+fn kind(fd: &Fd) -> Option<i64> {
+    fd.sys().fstatfs(fd).ok().map(|found| found.f_type)
+}
+
+/// Whether files of this one's file system can have blocks in common.
+pub fn can_share(fd: &Fd) -> bool {
+    kind(fd).is_some_and(|kind| [XFS, BTRFS, OCFS2, BCACHEFS, OVERLAY].contains(&kind))
+}
+
+/// Whether a directory with this inode number is the root of a subvolume.
+pub fn is_subvolume(dir: &Fd, inode: u64) -> bool {
+    inode == SUBVOLUME && kind(dir) == Some(BTRFS)
+}
+
+impl Sys<'_> {
+    /// Gives `to`, a file of the same file system, the blocks of `from`.
+    pub fn clone_file(self, from: &Fd, to: &Fd) -> Result<()> {
+        self.ioctl_fd(to, FICLONE, from)
+    }
+
+    /// Has a part of `to` lie in the blocks of `from`, if the two are equal: Linux
+    /// compares them. ESTALE if they differ.
+    pub fn share(
+        self,
+        (from, mut at): (&Fd, u64),
+        (to, mut position): (&Fd, u64),
+        length: u64,
+    ) -> Result<()> {
+        let end = at.saturating_add(length);
+        while at < end {
+            let mut data = Dedupe {
+                from: at,
+                length: end - at,
+                count: 1,
+                reserved: [0; 3],
+                fd: to.raw().into(),
+                to: position,
+                done: 0,
+                status: 0,
+                more_reserved: 0,
+            };
+            self.ioctl(from, FIDEDUPERANGE, &mut data)?;
+            match data.status {
+                // It does so much at once.
+                0 if data.done > 0 => {}
+                0 => return Err(Errno(libc::EINVAL)),
+                DIFFERS => return Err(Errno(libc::ESTALE)),
+                error => return Err(Errno(-error)),
+            }
+            at += data.done;
+            position += data.done;
+        }
+        Ok(())
+    }
+}
