@@ -74,7 +74,9 @@ fn cat(s: &Scratch, options: &str, at: &str) -> String {
 fn inspect(s: &Scratch, options: &str, image: &str) -> serde_json::Value {
     let words = options.split(' ').filter(|w| !w.is_empty());
     let json = succeed(s.tane().args(words).args(["inspect", "--json", image])).stdout;
-    serde_json::from_slice(&json).expect("JSON")
+    let found = serde_json::from_slice(&json).expect("JSON");
+    common::schema::assert_inspected(&found);
+    found
 }
 
 #[test]

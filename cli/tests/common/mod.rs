@@ -4,6 +4,7 @@
 
 pub mod fuse;
 pub mod make;
+pub mod schema;
 pub mod uml;
 
 use std::path::{Path, PathBuf};
