@@ -720,6 +720,16 @@ int tane_fallocate(struct tane_file *file, int mode, uint64_t offset,
 		   uint64_t len);
 
 /*
+ * What chattr(1) sets, of a file or directory: FS_ bits of linux/fs.h, and the
+ * project it is counted for. Each pointer MAY be NULL. -ENOTTY or -EOPNOTSUPP
+ * where the file system has none. Bits that a file system does not know it
+ * refuses, or forgets: ask again.
+ */
+int tane_get_flags(struct tane_file *file, uint32_t *flags, uint32_t *project);
+int tane_set_flags(struct tane_file *file, uint32_t flags);
+int tane_set_project(struct tane_file *file, uint32_t project);
+
+/*
  * Read many files, whole, in one call: count files by path, into the len bytes at
  * buf, one behind the other. lengths[i] becomes the length of the file at
  * paths[i], or the negative errno of what went wrong with it, and then it takes

@@ -196,3 +196,36 @@ pub unsafe extern "C" fn tane_fallocate(
             .fallocate(mode, offset, len)
     })
 }
+
+#[no_mangle]
+pub unsafe extern "C" fn tane_get_flags(
+    file: *mut TaneFile,
+    flags: *mut u32,
+    project: *mut u32,
+) -> i32 {
+    // SAFETY: as tane.h says.
+    done(|| {
+        let both = unsafe { handle(file) }?.calls().flags()?;
+        // SAFETY: the caller's word: NULL, or to be written.
+        let (flags, project) = unsafe { (flags.as_mut(), project.as_mut()) };
+        if let Some(flags) = flags {
+            *flags = both as u32;
+        }
+        if let Some(project) = project {
+            *project = (both >> 32) as u32;
+        }
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn tane_set_flags(file: *mut TaneFile, flags: u32) -> i32 {
+    // SAFETY: as tane.h says.
+    done(|| unsafe { handle(file) }?.calls().set_flags(flags))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn tane_set_project(file: *mut TaneFile, project: u32) -> i32 {
+    // SAFETY: as tane.h says.
+    done(|| unsafe { handle(file) }?.calls().set_project(project))
+}

@@ -177,6 +177,24 @@ static void attributes(void)
 	CHECK(tane_getxattr(mount, "f", "user.x", buf, 3, 0) == -ENODATA);
 }
 
+static void flags_are_set_and_seen(void)
+{
+	const uint32_t no_dump = 0x40; /* FS_NODUMP_FL */
+	struct tane_file *file;
+	uint32_t flags = ~0u, project = ~0u;
+
+	CHECK(tane_get_flags(NULL, &flags, &project) == -EFAULT);
+	CHECK(tane_open(mount, "flags", O_RDWR | O_CREAT, 0666, &file) == 0);
+	CHECK(tane_get_flags(file, &flags, &project) == 0);
+	CHECK(!(flags & no_dump) && project == 0);
+	CHECK(tane_set_flags(file, flags | no_dump) == 0);
+	CHECK(tane_get_flags(file, &flags, NULL) == 0 && flags & no_dump);
+	/* This file system was made without projects. */
+	CHECK(tane_set_project(file, 7) < 0);
+	tane_close(file);
+	CHECK(tane_unlink(mount, "flags") == 0);
+}
+
 static void directories_are_listed(void)
 {
 	struct tane_dirent entry = { .size = sizeof(entry) };
@@ -389,6 +407,7 @@ int main(int argc, char **argv)
 	files_are_written_and_read();
 	entries_are_made_changed_and_removed();
 	attributes();
+	flags_are_set_and_seen();
 	directories_are_listed();
 	names_come_many_at_once_and_a_walk_goes_on_behind_them();
 	threads_do_not_disturb_each_other();

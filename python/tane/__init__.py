@@ -26,7 +26,7 @@ Rules that hold everywhere:
 """
 
 from ._address import Address
-from ._copy import LossWarning, drive
+from ._copy import LossError, LossWarning, drive
 from ._disk import RamDisk
 from ._errors import ForkError, KernelError, LockedError, SelectorError
 from ._file import RawFile
@@ -44,6 +44,7 @@ __all__ = [
     "Kernel",
     "KernelError",
     "LockedError",
+    "LossError",
     "LossWarning",
     "Mount",
     "RamDisk",

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from . import _flags
 from ._sides import HostSide, ImageSide, Side
 
 if TYPE_CHECKING:
@@ -23,11 +24,18 @@ Progress: TypeAlias = Callable[[int, int], object]
 _CHUNK = 1 << 20
 
 # What says that a file system or a user cannot, rather than that something broke.
-_REFUSALS = {errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
+_REFUSALS = {
+    *(errno.EPERM, errno.EACCES, errno.EOPNOTSUPP),
+    *(errno.EINVAL, errno.ENOSYS, errno.ENOTTY),
+}
 
 
 class LossWarning(UserWarning):
     """A copy left something behind."""
+
+
+class LossError(OSError):
+    """A strict copy ended where it would have left something behind."""
 
 
 class Bar(Protocol):
@@ -60,24 +68,34 @@ class _Copy:
     """One copy of a file or tree."""
 
     def __init__(
-        self, source: Side, to: Side, owners: bool, callback: Progress | None
+        self,
+        source: Side,
+        to: Side,
+        owners: bool,
+        callback: Progress | None,
+        strict: bool,
     ) -> None:
         self.source = source
         self.to = to
         self.owners = owners
         self.callback = callback
+        self.strict = strict
         self.done = 0
         self.total = 0
         self.room = memoryview(bytearray(_CHUNK))
         self.warned = False
         # Where files with several names went.
         self.seen: dict[tuple[int, int], str] = {}
+        # Flags and projects forbid further names and entries: they come last of all.
+        self.flags: list[tuple[str, int, int]] = []
 
     def run(self) -> None:
         if self.callback is not None:
             self.total = self._measure("")
             self.callback(0, self.total)
         self._entry("")
+        for path, flags, project in self.flags:
+            self._add_flags(path, flags, project)
 
     def _measure(self, path: str) -> int:
         found = self.source.lstat(path)
@@ -183,9 +201,29 @@ class _Copy:
             if error.errno not in _REFUSALS:
                 raise
             text = f"{path or '.'}: {what} was left behind: {error.strerror}"
-            warnings.warn(text, LossWarning, stacklevel=2)
+            self._lose(text, path, error.errno)
             return False
         return True
+
+    def _lose(self, text: str, path: str, number: int) -> None:
+        if self.strict:
+            raise LossError(number, text, path)
+        warnings.warn(text, LossWarning, stacklevel=3)
+
+    def _add_flags(self, path: str, flags: int, project: int) -> None:
+        def add_project() -> None:
+            with self.to.open_any(path) as file:
+                if _flags.of(file)[1] != project:
+                    file.set_project(project)
+
+        def add_flags() -> None:
+            with self.to.open_any(path) as file:
+                _flags.add(file, flags)
+
+        if project:
+            self._try(path, f"project {project}", add_project)
+        if flags:
+            self._try(path, f"flags {_flags.letters(flags)}", add_flags)
 
     def _finish(self, path: str, found: os.stat_result) -> None:
         """Owner first, which takes bits of the mode away; times last."""
@@ -200,25 +238,35 @@ class _Copy:
             if not self.warned:
                 self.warned = True
                 text = "owners were left behind: only root can keep them"
-                warnings.warn(text, LossWarning, stacklevel=2)
+                self._lose(text, path, errno.EPERM)
         for name, value in self.source.xattrs(path).items():
             self._try(path, name, lambda n=name, v=value: to.set_xattr(path, n, v))  # type: ignore[misc]
         if not stat.S_ISLNK(found.st_mode):
             to.chmod(path, mode)
         to.utime(path, (found.st_atime_ns, found.st_mtime_ns))
+        if stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode):
+            with self.source.open_any(path) as file:
+                flags, project = _flags.of(file)
+            if flags or project:
+                self.flags.append((path, flags, project))
 
 
-def copy_out(mount: Mount, source: str, to: str, callback: Progress | None) -> None:
+def copy_out(
+    mount: Mount, source: str, to: str, callback: Progress | None, strict: bool
+) -> None:
     host = HostSide(to)
     try:
-        _Copy(ImageSide(mount, source), host, os.geteuid() == 0, callback).run()
+        owners = os.geteuid() == 0
+        _Copy(ImageSide(mount, source), host, owners, callback, strict).run()
     finally:
         host.close()
 
 
-def copy_in(mount: Mount, source: str, to: str, callback: Progress | None) -> None:
+def copy_in(
+    mount: Mount, source: str, to: str, callback: Progress | None, strict: bool
+) -> None:
     host = HostSide(source)
     try:
-        _Copy(host, ImageSide(mount, to), True, callback).run()
+        _Copy(host, ImageSide(mount, to), True, callback, strict).run()
     finally:
         host.close()

@@ -179,6 +179,21 @@ class RawFile(io.RawIOBase):
         handle = self._need(self._writes, "writing")
         self._done(lib.tane_fallocate(handle, mode, offset, length))
 
+    def flags(self) -> tuple[int, int]:
+        """What chattr(1) sets: FS_ bits of linux/fs.h, and the project. ENOTTY or
+        EOPNOTSUPP where the file system has none."""
+        flags, project = ffi.new("uint32_t *"), ffi.new("uint32_t *")
+        self._done(lib.tane_get_flags(self._get(), flags, project))
+        return int(flags[0]), int(project[0])
+
+    def set_flags(self, flags: int) -> None:
+        """Set these and no others. What the file system does not know it refuses, or
+        forgets: `flags()` tells."""
+        self._done(lib.tane_set_flags(self._get(), flags))
+
+    def set_project(self, project: int) -> None:
+        self._done(lib.tane_set_project(self._get(), project))
+
     def stat(self) -> os.stat_result:
         raw = ffi.new("struct tane_stat *", {"size": STAT_SIZE})
         self._done(lib.tane_fstat(self._get(), raw))

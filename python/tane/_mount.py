@@ -281,17 +281,19 @@ class Mount(Xattrs, Closing):
         to: str | os.PathLike[str],
         *,
         callback: _copy.Progress | None = None,
+        strict: bool = False,
     ) -> None:
         """Copy a file or tree to the host, where `to` is the copy's own name.
 
         Kept: content with its holes, times, modes, links, hard links within the
-        tree, devices and FIFOs, extended attributes, and owners if the process is
-        root. What the destination refuses is left behind with a `LossWarning`.
+        tree, devices and FIFOs, extended attributes, chattr flags, projects, and
+        owners if the process is root. What the destination refuses is left behind
+        with a `LossWarning`; `strict` makes it a `LossError`, which ends the copy.
         Files there are replaced; links there are never followed.
 
         `callback(bytes_done, bytes_total)` is called as it goes; see `tane.drive`.
         """
-        _copy.copy_out(self, self._text(source), os.fspath(to), callback)
+        _copy.copy_out(self, self._text(source), os.fspath(to), callback, strict)
 
     def copy_in(
         self,
@@ -299,9 +301,10 @@ class Mount(Xattrs, Closing):
         to: Name,
         *,
         callback: _copy.Progress | None = None,
+        strict: bool = False,
     ) -> None:
         """The other way round. Owners are kept."""
-        _copy.copy_in(self, os.fspath(source), self._text(to), callback)
+        _copy.copy_in(self, os.fspath(source), self._text(to), callback, strict)
 
     # ---- the end
 

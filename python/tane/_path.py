@@ -384,13 +384,21 @@ class TanePath:
     # ---- copying
 
     def copy_out(
-        self, to: str | os.PathLike[str], *, callback: Progress | None = None
+        self,
+        to: str | os.PathLike[str],
+        *,
+        callback: Progress | None = None,
+        strict: bool = False,
     ) -> None:
         """See `Mount.copy_out`."""
-        self.mount.copy_out(str(self), to, callback=callback)
+        self.mount.copy_out(str(self), to, callback=callback, strict=strict)
 
     def copy_in(
-        self, source: str | os.PathLike[str], *, callback: Progress | None = None
+        self,
+        source: str | os.PathLike[str],
+        *,
+        callback: Progress | None = None,
+        strict: bool = False,
     ) -> None:
         """Copy a file or tree of the host to this path: see `Mount.copy_in`."""
-        self.mount.copy_in(source, str(self), callback=callback)
+        self.mount.copy_in(source, str(self), callback=callback, strict=strict)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ._closing import Closing
+from ._flags import HostFlags
 
 if TYPE_CHECKING:
     from ._mount import Mount
@@ -27,6 +28,7 @@ class Side(Protocol):
     def readlink(self, path: str) -> str: ...
     def open_read(self, path: str) -> Any: ...
     def open_new(self, path: str) -> Any: ...
+    def open_any(self, path: str) -> Any: ...
     def mkdir(self, path: str) -> None: ...
     def symlink(self, target: str, path: str) -> None: ...
     def link(self, path: str, new: str) -> None: ...
@@ -67,6 +69,13 @@ class ImageSide:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         return RawFile(self.mount, self._at(path), flags, 0o600)
 
+    def open_any(self, path: str) -> Any:
+        """A file or directory, for its flags."""
+        from ._file import RawFile
+
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        return RawFile(self.mount, self._at(path), flags, 0)
+
     def mkdir(self, path: str) -> None:
         self.mount.mkdir(self._at(path), 0o700)
 
@@ -101,7 +110,7 @@ class ImageSide:
         self.mount.setxattr(self._at(path), name, value, follow_symlinks=False)
 
 
-class HostFile(Closing):
+class HostFile(HostFlags, Closing):
     """What RawFile has, for a descriptor of the host."""
 
     def __init__(self, fd: int) -> None:
@@ -174,6 +183,11 @@ class HostSide:
         with self._in(path) as (fd, name):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
             return HostFile(os.open(name, flags, 0o600, dir_fd=fd))
+
+    def open_any(self, path: str) -> HostFile:
+        with self._in(path) as (fd, name):
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+            return HostFile(os.open(name, flags, dir_fd=fd))
 
     def mkdir(self, path: str) -> None:
         with self._in(path) as (fd, name):

@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tqdm import tqdm
 
 import tane
+from tane._file import RawFile
+from tane._flags import HostFlags
 
 
 def tree(top: Path) -> None:
@@ -136,3 +140,57 @@ def test_what_the_destination_refuses_is_a_warning(
     with pytest.warns(tane.LossWarning, match=r"user\.x was left behind"):
         mount.copy_out("/hello", tmp_path / "out")
     assert (tmp_path / "out").read_bytes() == b"from the image\n"
+
+
+def test_flags_and_projects_go_in_and_out(mount: tane.Mount, tmp_path: Path) -> None:
+    no_dump, no_atime = 0x40, 0x80
+    (mount / "tree/d").mkdir(parents=True)
+    (mount / "tree/d/f").write_bytes(b"data")
+    (mount / "tree/d/g").symlink_to("f")
+    (mount / "tree/d/h").hardlink_to("/tree/d/f")
+
+    def flags(path: str) -> int:
+        with tane_file(mount, path) as file:
+            return int(file.flags()[0]) & 0xF0
+
+    with tane_file(mount, "/tree/d/f") as file:
+        file.set_flags(file.flags()[0] | no_dump | no_atime)
+    with tane_file(mount, "/tree/d") as file:
+        file.set_flags(file.flags()[0] | no_dump)
+    try:
+        mount.copy_out("/tree", tmp_path / "out", strict=True)
+    except tane.LossError as error:
+        pytest.skip(f"the host's file system has no flags: {error}")
+    mount.copy_in(tmp_path / "out", "/again", strict=True)
+    assert flags("/again/d") == no_dump
+    assert flags("/again/d/f") == no_dump | no_atime
+
+
+def tane_file(mount: tane.Mount, path: str) -> Any:
+    return RawFile(mount, path, os.O_RDONLY, 0)
+
+
+def test_a_project_the_image_cannot_keep_is_a_warning_or_an_error(
+    mount: tane.Mount, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "f").write_bytes(b"data")
+    # As a host would tell that has projects.
+    monkeypatch.setattr(HostFlags, "flags", lambda self: (0, 7))
+    with pytest.warns(tane.LossWarning, match="project 7 was left behind"):
+        mount.copy_in(tmp_path / "f", "/f")
+    with pytest.raises(tane.LossError, match="project 7"):
+        mount.copy_in(tmp_path / "f", "/f", strict=True)
+
+
+def test_a_strict_copy_ends_where_something_would_be_lost(
+    mount: tane.Mount, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (mount / "hello").setxattr("user.x", b"1")
+
+    def refuse(*args: object, **kw: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "setxattr", refuse)
+    with pytest.raises(tane.LossError, match=r"user\.x was left behind") as raised:
+        (mount / "hello").copy_out(tmp_path / "out", strict=True)
+    assert raised.value.errno == errno.EPERM

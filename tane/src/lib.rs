@@ -46,6 +46,7 @@ mod disk_image;
 mod error;
 mod extents;
 mod file;
+mod flags;
 mod image;
 mod image_file;
 mod image_jail;

@@ -2,6 +2,7 @@
 
 use crate::disk::Disk;
 use crate::extents::{sole_extent, Extents};
+use crate::flags::{FSXATTR, FS_IOC_FSGETXATTR, FS_IOC_GETFLAGS};
 use crate::kernel::Kernel;
 use crate::sys::SysResult;
 use crate::tree::Tree;
@@ -10,8 +11,6 @@ use std::sync::Arc;
 use tane_images::{Backend, HostRange};
 
 // linux/fs.h
-const FS_IOC_GETFLAGS: u32 = 0x8008_6601;
-const FS_IOC_FSGETXATTR: u32 = 0x801c_581f;
 const ENCRYPT: u32 = 0x800;
 const VERITY: u32 = 0x10_0000;
 const INLINE_DATA: u32 = 0x1000_0000;
@@ -89,7 +88,7 @@ impl Place {
     pub(crate) fn has_plain(&self, file: i32) -> bool {
         let flags = || -> SysResult<_> {
             // The kernel writes an int, whatever the number of the call says.
-            let (mut flags, mut attributes) = (0u64, [0u32; 7]);
+            let (mut flags, mut attributes) = (0u64, [0u32; FSXATTR]);
             self.kernel.ioctl_with(file, FS_IOC_GETFLAGS, &mut flags)?;
             self.kernel
                 .ioctl_with(file, FS_IOC_FSGETXATTR, &mut attributes)?;

@@ -194,6 +194,19 @@ impl FileCalls for tane::File {
     fn fallocate(&self, mode: i32, offset: u64, len: u64) -> Result<()> {
         Ok(self.allocate(mode, offset, len)?)
     }
+
+    fn flags(&self) -> Result<u64> {
+        let (flags, project) = tane::File::flags(self)?;
+        Ok(u64::from(flags) | u64::from(project) << 32)
+    }
+
+    fn set_flags(&self, flags: u32) -> Result<()> {
+        Ok(tane::File::set_flags(self, flags)?)
+    }
+
+    fn set_project(&self, project: u32) -> Result<()> {
+        Ok(tane::File::set_project(self, project)?)
+    }
 }
 
 /// A system call whose first argument is the file; its result is not negative.

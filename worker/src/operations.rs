@@ -131,5 +131,9 @@ operations! {
         73 fstat() -> Stat;
         74 ftruncate(length: u64) -> ();
         75 fallocate(mode: i32, offset: u64, len: u64) -> ();
+        /// FS_ bits, and the project in the upper half.
+        76 flags() -> u64;
+        77 set_flags(flags: u32) -> ();
+        78 set_project(project: u32) -> ();
     }
 }
