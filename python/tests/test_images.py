@@ -251,3 +251,22 @@ def test_addresses_are_taken_apart(image: Path) -> None:
     assert parse(f"{odd}:/x") == (str(odd), None, "/x")
     with pytest.raises(ValueError, match="not a selector"):
         parse(f"{odd}@two:/x")
+
+
+@pytest.mark.parametrize("jail", [True, False])
+def test_an_image_that_is_cut_off_or_removed_while_open_is_no_more_than_an_error(
+    make_image: MakeImage, jail: bool
+) -> None:
+    content = os.urandom(8 << 20)
+    image = make_image({"big": content, "small": b"small"})
+    with tane.open(image, jail=jail) as mount:
+        assert mount.read_bytes("/small") == b"small"
+        os.truncate(image, 1 << 20)
+        with pytest.raises(OSError) as raised:
+            mount.read_bytes("/big")
+        assert raised.value.errno == errno.EIO
+        assert mount.read_bytes("/small") == b"small"
+    kept = make_image({"big": content}, name="kept.img")
+    with tane.open(kept, jail=jail) as mount:
+        kept.unlink()
+        assert mount.read_bytes("/big") == content
