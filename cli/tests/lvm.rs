@@ -115,6 +115,7 @@ impl Bed {
         let first = disks.split(' ').next().expect("a disk");
         let json = succeed(self.tane(disks).args(["inspect", "--json", first])).stdout;
         let found: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+        common::schema::assert_inspected(&found);
         found["volumes"].as_array().expect("volumes").clone()
     }
 
@@ -416,4 +417,24 @@ fn a_volume_that_lies_on_itself_is_refused() {
     let said = bed.refuses("a", &["ls"], "thin");
     assert!(said.contains("its metadata is damaged"), "{said}");
     assert!(bed.read("a", "good", "one") == content(1, 3_000_000));
+}
+
+#[test]
+fn several_volumes_without_a_selector_are_listed() {
+    let script =
+        "lvcreate -q -L 24M -n root vg\nfill root\nlvcreate -q -L 24M -n home vg\nfill home\n";
+    let Some(bed) = Bed::new(1, 64, script) else {
+        return;
+    };
+    for at in ["a", "a@vg/none"] {
+        let said = text(&exit(bed.tane("a").args(["ls", at]), 3).stderr);
+        for choice in ["a@vg/root:/  ext4", "a@vg/home:/  ext4"] {
+            assert!(said.contains(choice), "{at}: {said}");
+        }
+    }
+    // --fs is of the one that is chosen.
+    let ls = ["ls", "a@vg/home:/"];
+    succeed(bed.tane("a").arg("--fs=ext4").args(ls));
+    let said = text(&exit(bed.tane("a").arg("--fs=xfs").args(ls), 3).stderr);
+    assert!(said.contains("xfs"), "{said}");
 }
