@@ -21,9 +21,22 @@ _PROJECT = 3
 # Those that somebody may set, by lsattr's letters. The others say how a file system
 # stores the file, which is its own affair.
 _LETTERS = {
-    **{0x1: "s", 0x2: "u", 0x4: "c", 0x8: "S", 0x10: "i", 0x20: "a", 0x40: "d"},
-    **{0x80: "A", 0x4000: "j", 0x8000: "t", 0x1_0000: "D", 0x2_0000: "T"},
-    **{0x80_0000: "C", 0x200_0000: "x", 0x2000_0000: "P", 0x4000_0000: "F"},
+    0x1: "s",
+    0x2: "u",
+    0x4: "c",
+    0x8: "S",
+    0x10: "i",
+    0x20: "a",
+    0x40: "d",
+    0x80: "A",
+    0x4000: "j",
+    0x8000: "t",
+    0x1_0000: "D",
+    0x2_0000: "T",
+    0x80_0000: "C",
+    0x200_0000: "x",
+    0x2000_0000: "P",
+    0x4000_0000: "F",
 }
 _NONE = {errno.ENOTTY, errno.EOPNOTSUPP, errno.EINVAL}
 
