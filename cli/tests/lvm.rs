@@ -435,6 +435,5 @@ fn several_volumes_without_a_selector_are_listed() {
     // --fs is of the one that is chosen.
     let ls = ["ls", "a@vg/home:/"];
     succeed(bed.tane("a").arg("--fs=ext4").args(ls));
-    let said = text(&exit(bed.tane("a").arg("--fs=xfs").args(ls), 3).stderr);
-    assert!(said.contains("xfs"), "{said}");
+    exit(bed.tane("a").arg("--fs=xfs").args(ls), 3);
 }

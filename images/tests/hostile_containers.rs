@@ -24,8 +24,7 @@ fn use_it(disk: &dyn Backend, write: bool) {
     let _ = disk.flush();
 }
 
-/// It names the file, and says more of it than what a call of the library or the host's
-/// kernel answered: what kind of image it was read as, or what that one lacks.
+/// It names the file, and says what is wrong with it.
 fn assert_useful(told: &str, path: &std::path::Path, format: &str) {
     let path = path.to_str().expect("UTF-8");
     assert!(told.starts_with(path), "{told}");
