@@ -365,6 +365,50 @@ fn a_program_that_checks_an_image_can_open_nothing_else() {
 }
 
 #[test]
+fn a_program_that_makes_an_image_can_open_nothing_else() {
+    if !has_kernel() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    for (name, text) in [
+        ("tree/file", "a file"),
+        ("secret", "a secret"),
+        ("out/secret", "a secret"),
+    ] {
+        s.write(name, text.as_bytes());
+    }
+    let script =
+        "#!/bin/sh\ncat tree/file >&2\ncat secret out/secret >&2\necho new > new\nexit 1\n";
+    let program = s.write("bin/mke2fs", script.as_bytes());
+    succeed(s.tool("chmod").arg("+x").arg(program));
+    let path = std::env::var("PATH").expect("PATH");
+    let places = format!("{}:{path}", s.join("bin").display());
+    let run = |options: &[&str]| {
+        let mut command = s.tane();
+        command.env("PATH", &places).args(options);
+        command.args(["make-image", "tree", "out/disk.img"]);
+        text(&exit(&mut command, 1).stderr)
+    };
+    let said = run(&[]);
+    assert!(said.contains("a file"), "{said}");
+    for name in ["secret", "out/secret"] {
+        assert!(
+            said.contains(&format!("{name}: Permission denied")),
+            "{said}"
+        );
+    }
+    assert!(
+        !said.contains("a secret") && !s.join("new").exists(),
+        "{said}"
+    );
+    let said = run(&["--no-jail"]);
+    assert!(
+        said.contains("a secret") && s.join("new").exists(),
+        "{said}"
+    );
+}
+
+#[test]
 fn every_thread_is_jailed() {
     if !has_kernel() {
         return;

@@ -34,54 +34,80 @@ pub fn is_read_only(kind: &str) -> bool {
     ["squashfs", "erofs"].contains(&kind)
 }
 
+/// Files that an image is made in. They are there before anything is looked at: a jail
+/// then knows them.
+pub struct Files {
+    /// Of the file system alone.
+    pub part: Unfinished,
+    /// Of a disk with a partition table.
+    pub disk: Option<Unfinished>,
+}
+
+impl Files {
+    pub fn create(image: &Path, table: Option<Table>) -> Result<Files> {
+        let disk = table.map(|_| Unfinished::create(image, "disk"));
+        Ok(Files {
+            part: Unfinished::create(image, "part")?,
+            disk: disk.transpose()?,
+        })
+    }
+
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        let all = std::iter::once(&self.part).chain(&self.disk);
+        all.map(|file| file.path.as_path())
+    }
+}
+
 /// The image under its temporary name, and its size in bytes. It is complete if
 /// nothing was reported.
-pub fn build(recipe: &Recipe, report: &Report, global: &Global) -> Result<(Unfinished, u64)> {
+pub fn build(
+    recipe: &Recipe,
+    files: Files,
+    report: &Report,
+    global: &Global,
+) -> Result<(Unfinished, u64)> {
     let kind = recipe.filling.kind;
-    let made = match kind {
+    let made = files.part;
+    match kind {
         "squashfs" => {
-            let new = Unfinished::create(recipe.image, "part", 0)?;
             let (filling, time) = (&recipe.filling, recipe.time);
-            readonly::squashfs(&new.path, filling, time, recipe.compression, report)?;
-            new
+            readonly::squashfs(&made.path, filling, time, recipe.compression, report)?;
         }
         "erofs" => {
-            let new = Unfinished::create(recipe.image, "part", 0)?;
             readonly::EROFS.command()?;
             let ext4 = Filling {
                 kind: "ext4",
                 ..recipe.filling
             };
-            let shown = Unfinished::create(recipe.image, "ext4", recipe.size)?;
+            let shown = Unfinished::create(recipe.image, "ext4")?;
+            shown.resize(recipe.size)?;
             empty(&shown, "ext4", recipe, global)?;
             filled(&shown, &ext4, 0, recipe, report, global)?;
             let (uuid, latest) = (recipe.uuid, recipe.filling.times.latest);
             let has_one = recipe.filling.tree.find(b"lost+found").is_some();
             readonly::erofs(
-                &new.path,
+                &made.path,
                 &shown.path,
                 has_one,
                 (uuid, latest, recipe.compression),
             )?;
-            new
         }
         _ => {
-            let new = Unfinished::create(recipe.image, "part", recipe.size)?;
-            empty(&new, kind, recipe, global)?;
+            made.resize(recipe.size)?;
+            empty(&made, kind, recipe, global)?;
             if recipe.table.is_none() {
-                filled(&new, &recipe.filling, 0, recipe, report, global)?;
+                filled(&made, &recipe.filling, 0, recipe, report, global)?;
             }
-            new
         }
     };
     let size = made.len()?;
-    let Some(table) = recipe.table else {
+    let (Some(table), Some(new)) = (recipe.table, files.disk) else {
         made.sync()?;
         return Ok((made, size));
     };
     let (before, after) = table.room();
     let size = size.next_multiple_of(1 << 20);
-    let new = Unfinished::create(recipe.image, "disk", before + size + after)?;
+    new.resize(before + size + after)?;
     let mut file = new.open()?;
     copy_data(&made.open()?, &file, before).map_err(|e| new.fail(&e))?;
     drop(made);

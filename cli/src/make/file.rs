@@ -13,9 +13,8 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
-    /// All zeroes, beside where it will be. `part` tells it from others of this
-    /// process.
-    pub fn create(image: &Path, part: &str, size: u64) -> Result<Unfinished> {
+    /// Empty, beside where it will be. `part` tells it from others of this process.
+    pub fn create(image: &Path, part: &str) -> Result<Unfinished> {
         let mut name = image.file_name().unwrap_or(OsStr::new("image")).to_owned();
         name.push(format!(".tane-{}.{part}", std::process::id()));
         let new = Unfinished {
@@ -23,8 +22,12 @@ impl Unfinished {
         };
         let mut file = File::options();
         let file = file.write(true).create_new(true).open(&new.path);
-        let done = file.and_then(|file| file.set_len(size));
-        done.map_err(|e| new.fail(&e)).map(|()| new)
+        file.map_err(|e| new.fail(&e)).map(|_| new)
+    }
+
+    /// So many zeroes.
+    pub fn resize(&self, size: u64) -> Result<()> {
+        self.open()?.set_len(size).map_err(|e| self.fail(&e))
     }
 
     pub fn open(&self) -> Result<File> {

@@ -6,6 +6,7 @@ use super::tree::{parent_and_name, parts, plain_stat, Content, Node, Tree, ROOT}
 use crate::copy::tar::header::kind;
 use crate::copy::tar::parse::{Archive, Entry};
 use crate::interrupt;
+use crate::session::temporary_place;
 use crate::sys::Time;
 use std::cell::Cell;
 use std::fs::File;
@@ -56,7 +57,7 @@ impl<'t> Layers<'t> {
     pub fn add(&mut self, path: &Path) -> io::Result<()> {
         self.layer += 1;
         if path.as_os_str() == "-" {
-            return self.add_stream(Box::new(io::stdin()));
+            return self.stream(Box::new(io::stdin()));
         }
         let mut file = File::open(path)?;
         let mut magic = [0; 6];
@@ -69,12 +70,12 @@ impl<'t> Layers<'t> {
         }
         if !file.metadata()?.is_file() {
             let start = io::Cursor::new(magic[..got].to_vec());
-            return self.add_stream(Box::new(start.chain(file)));
+            return self.stream(Box::new(start.chain(file)));
         }
         file.rewind()?;
         let packed: [&[u8]; 4] = [b"\x1f\x8b", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"BZh"];
         if packed.iter().any(|start| magic.starts_with(start)) {
-            return self.add_stream(Box::new(file));
+            return self.stream(Box::new(file));
         }
         let at = std::rc::Rc::new(Cell::new(0));
         let same = Arc::new(file.try_clone()?);
@@ -82,7 +83,8 @@ impl<'t> Layers<'t> {
         self.entries(&mut input, Some((at, same)))
     }
 
-    fn add_stream(&mut self, input: Box<dyn Read + Send>) -> io::Result<()> {
+    /// One that comes from somewhere, on top of what is there.
+    pub fn stream(&mut self, input: Box<dyn Read + Send>) -> io::Result<()> {
         let input = BufReader::with_capacity(1 << 18, input);
         let mut input = tane::images::decompressed(input)?;
         self.entries(&mut input, None)?;
@@ -228,11 +230,10 @@ fn node_of(entry: &Entry, content: Content, layer: u32) -> Result<Node, &'static
 /// A file that nobody else sees and that goes with its last handle.
 fn unnamed_file() -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
-    let dir = std::env::var_os("TMPDIR").unwrap_or_else(|| "/var/tmp".into());
     File::options()
         .read(true)
         .write(true)
         .mode(0o600)
         .custom_flags(libc::O_TMPFILE)
-        .open(dir)
+        .open(temporary_place())
 }

@@ -30,6 +30,8 @@ pub mod emit;
 pub mod file;
 pub mod fill;
 pub mod host;
+#[cfg(test)]
+mod hostile;
 pub mod labels;
 pub mod layer;
 pub mod limits;

@@ -29,8 +29,10 @@ pub struct Needs {
     sources: Vec<PathBuf>,
     trees: Vec<PathBuf>,
     created: Vec<PathBuf>,
+    changed: Vec<PathBuf>,
     network: bool,
     programs: bool,
+    temporary: bool,
     handed: bool,
     /// Kernels are booted at any time.
     session: bool,
@@ -62,6 +64,12 @@ impl Needs {
         self
     }
 
+    /// This file, which is there already, is read and written.
+    pub fn change(mut self, path: &Path) -> Self {
+        self.changed.push(path.into());
+        self
+    }
+
     /// A session: images are opened, and their kernels booted, at any time. Files are
     /// made and written in its own directory, if it has one.
     pub fn session(mut self, own: Option<&Path>) -> Self {
@@ -82,6 +90,12 @@ impl Needs {
     /// forbidden.
     pub fn programs(mut self) -> Self {
         self.programs = true;
+        self.temporary()
+    }
+
+    /// A directory for temporary files.
+    pub fn temporary(mut self) -> Self {
+        self.temporary = true;
         self
     }
 }
@@ -174,12 +188,17 @@ pub(super) fn enter(
         for path in needs.trees.iter().filter(|p| p.exists()) {
             jail.write_beneath(path);
         }
+        for path in needs.changed.iter().filter(|p| p.exists()) {
+            jail.write(path);
+        }
         for path in needs.created.iter().filter(|p| p.exists()) {
             jail.create_beneath(path);
         }
-        if needs.programs {
+        if needs.temporary {
             let own = scratch::directory()?;
             jail.read(&own).write_beneath(&own).write(own);
+        }
+        if needs.programs {
             let own = std::env::var_os("PATH").unwrap_or_default();
             let own = std::env::split_paths(&own);
             let system = SYSTEM.iter().map(PathBuf::from).chain(own);
@@ -249,6 +268,21 @@ pub fn begin_session(
         &first.image,
         &[Some(&kernel), tiny.as_deref()],
         access,
+        global,
+    )
+}
+
+/// What an image is made of is about to be looked at: archives and programs are met in
+/// the jail too. `image` is what it will be called.
+pub fn begin_making(image: &Path, mut needs: Needs, global: &Global) -> Result<()> {
+    needs.programs = true;
+    declare(needs);
+    let (kernel, tiny) = (kernel_image(global)?, tiny_image(global));
+    let tiny = tiny.or_else(tane::tiny_image);
+    enter(
+        image,
+        &[Some(&kernel), tiny.as_deref()],
+        Access::Read,
         global,
     )
 }

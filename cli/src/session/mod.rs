@@ -18,10 +18,11 @@ mod target;
 pub use end::End;
 use image::open_image;
 pub use image::Opened;
-pub use jail::{confines_session, declare, Needs};
+pub use jail::{begin_making, confines_session, declare, Needs};
 pub use kept::{Here, Kept};
 pub use machine::{Content, Machine};
 pub use redo::prepare as write_back_as_a_whole;
+pub use scratch::place as temporary_place;
 pub use target::{is_raw, Target};
 
 use crate::args::Global;

@@ -12,6 +12,13 @@ use std::sync::OnceLock;
 /// It is there, and will be removed.
 static MADE: OnceLock<PathBuf> = OnceLock::new();
 
+/// Where temporary files without a name may be: in that directory if it is there, as it
+/// is in a jail, else beside it.
+pub fn place() -> PathBuf {
+    let beside = || std::env::var_os("TMPDIR").unwrap_or_else(|| "/var/tmp".into());
+    MADE.get().cloned().unwrap_or_else(|| beside().into())
+}
+
 /// In TMPDIR, else in /var/tmp. The first time before a kernel runs.
 pub fn directory() -> Result<PathBuf> {
     if let Some(made) = MADE.get() {

@@ -4,7 +4,7 @@ use crate::args::{parse_size, Global};
 use crate::copy::{Owner, Progress, ProgressMode, Report};
 use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED};
 use crate::interrupt;
-use crate::make::build::{build, is_read_only, Recipe};
+use crate::make::build::{build, is_read_only, Files, Recipe};
 use crate::make::emit::Times;
 use crate::make::fill::Filling;
 use crate::make::labels::Labels;
@@ -15,7 +15,7 @@ use crate::make::tree::Tree;
 use crate::make::{host, mtree, oci, xattrs};
 use crate::names;
 use crate::output::Output;
-use crate::session::HOST;
+use crate::session::{begin_making, Needs, HOST};
 use crate::sys::{Sys, Time};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -127,6 +127,10 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
             ),
         ));
     }
+    let files = Files::create(&args.image, args.partition_table)?;
+    if !is_read_only(kind) {
+        confine(&args, &files, global)?;
+    }
     let mut complaints = Vec::new();
     let tree = gather(&args, &mut complaints)?;
     let plan = Plan::of(&tree, kind);
@@ -177,7 +181,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         table: args.partition_table,
         compression: args.compression.as_deref(),
     };
-    let (new, size) = build(&recipe, &report, global)?;
+    let (new, size) = build(&recipe, files, &report, global)?;
     let interrupted = interrupt::requested();
     let bad = interrupted || report.has_errors() || args.strict && report.has_losses();
     if !bad {
@@ -234,6 +238,22 @@ fn check(kind: &str, args: &Args) -> Result<()> {
         )),
         () => Ok(()),
     }
+}
+
+/// Into a jail, for what reads archives and for the programs. Those of squashfs and erofs
+/// take namespaces and mounts, which there are none of in one.
+fn confine(args: &Args, files: &Files, global: &Global) -> Result<()> {
+    let sources = [&args.layer, &args.metadata, &args.xattrs, &args.selinux];
+    let sources = sources.into_iter().flatten().chain([&args.source]);
+    let needs = Needs::default().write(&args.image);
+    let needs = sources.fold(needs, |needs, path| needs.read(path));
+    let mut needs = files.paths().fold(needs, |needs, path| needs.change(path));
+    let plain = args.source.is_dir() && args.layer.is_empty() && !oci::is_layout(&args.source);
+    if !plain {
+        // Archives are unpacked there.
+        needs = needs.temporary();
+    }
+    begin_making(&args.image, needs, global)
 }
 
 fn epoch(args: &Args) -> Result<Option<u64>> {
