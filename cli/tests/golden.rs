@@ -72,6 +72,12 @@ fn is_what_was_kept(fs: &str, (mkfs, option): (&str, &str)) {
             "the sums are those of {with}, and here is {version}"
         ));
     }
+    let now = linux();
+    // Another image of Linux has another allocator's choices.
+    let tiny = |about: &str| about.contains(", with the tiny image");
+    if !write && tiny(by) != tiny(&now) {
+        return skip(format!("the sums are by {by}, and here is {now}"));
+    }
     let scratch = Scratch::new();
     let dir = tree(&scratch, "tree", false);
     // Whatever the umask.
@@ -82,7 +88,7 @@ fn is_what_was_kept(fs: &str, (mkfs, option): (&str, &str)) {
     let mut tane = scratch.tane();
     tane.args(["make-image", "--fs", fs, "--epoch", EPOCH]);
     succeed(tane.args(args.split(' ')));
-    let (found, now) = (sums(&scratch.join("image")), linux());
+    let found = sums(&scratch.join("image"));
     if write {
         let text = format!("{version}\n{now}\n\n{found}");
         return std::fs::write(file, text).expect("keeps them");
