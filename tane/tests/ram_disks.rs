@@ -162,10 +162,11 @@ fn free(kernel: &Kernel) -> u64 {
     number("MemFree") * 1024
 }
 
-/// brd of 64 GiB in a kernel of 192 MiB: what is written is taken, until there is no
-/// more; and given back when it is discarded.
+/// brd of 64 GiB in a kernel of 192 MiB: what is written is taken, and given back when
+/// it is discarded. (One that is filled takes memory from its own kernel, which then
+/// ends: Linux has no program to kill. That of the host, above, is an error.)
 #[test]
-fn the_kernels_own_ram_disk_is_larger_than_memory_works_until_it_is_full_and_gives_back() {
+fn the_kernels_own_ram_disk_is_larger_than_memory_and_gives_back_what_is_discarded() {
     const BLKDISCARD: u64 = 0x1277;
     const GIB: u64 = 1 << 30;
     let image =
@@ -197,16 +198,6 @@ fn the_kernels_own_ram_disk_is_larger_than_memory_works_until_it_is_full_and_giv
     assert!(piece.iter().all(|b| *b == 0), "was never written");
     let taken = before - free(&kernel);
     assert!((40 * MIB..60 * MIB).contains(&taken), "{taken} bytes");
-
-    let full = (0..400).find_map(|i| ram.write_all_at(&piece, i * MIB).err());
-    let errno = full.expect("192 MiB are not 400").raw_os_error();
-    let errno = errno.expect("an error of the kernel's");
-    assert!(
-        [libc::EIO, libc::ENOSPC, libc::ENOMEM].contains(&errno),
-        "{errno}"
-    );
-    ram.read_exact_at(&mut piece, 17 * GIB).expect("reads");
-    assert!(kernel.is_alive(), "{}", kernel.last_words());
 
     let range = [0, 64 * GIB];
     let args = [
