@@ -278,7 +278,9 @@ impl Server {
         };
         // Nobody may use it any more: that is the caller's promise.
         let mount = Arc::try_unwrap(mount).map_err(|_| unknown())?;
-        if self.writes.load(Relaxed) || self.objects.has_open() || self.calls() > 1 {
+        let waits = self.writes.load(Relaxed) || self.objects.has_open() || self.calls() > 1;
+        // What a dead kernel answers is told.
+        if waits || !mount.kernel().is_alive() {
             return Ok(mount.unmount()?);
         }
         // Nothing can go wrong that matters: the worker may end meanwhile.
