@@ -26,17 +26,11 @@ fn use_it(disk: &dyn Backend, write: bool) {
 
 /// It names the file, and says what is wrong with it.
 fn assert_useful(told: &str, path: &std::path::Path, format: &str) {
-    let path = path.to_str().expect("UTF-8");
-    assert!(told.starts_with(path), "{told}");
-    let why = told.replace(path, "").to_lowercase();
-    for raw in [
-        "failed to fill whole buffer",
-        "os error",
-        "unexpected end of file",
-    ] {
-        assert!(!why.contains(raw), "{format}: {told}");
-    }
-    let why = why.trim_matches([':', ' ']);
+    let folder = path.parent().and_then(|at| at.to_str()).expect("UTF-8");
+    assert!(told.starts_with(folder), "{format}: {told}");
+    // What the standard library says of any file that is too short.
+    assert!(!told.contains("failed to fill"), "{format}: {told}");
+    let why = told.split_once(": ").map_or("", |(_, why)| why);
     let words = why.split_whitespace().count();
     assert!(words >= 3, "{format}: {told}");
 }
