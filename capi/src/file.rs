@@ -214,7 +214,7 @@ pub unsafe extern "C" fn tane_get_flags(
         if let Some(project) = project {
             *project = (both >> 32) as u32;
         }
-        Ok(())
+        Ok::<(), Failure>(())
     })
 }
 

@@ -72,14 +72,18 @@ impl Reader<'_, '_> {
         let head = self.out.head(to, *stat, xattrs, link);
         self.out.push(Op::Begin(head));
         self.out.reserve(0)?;
-        let (clone, end) = match self.sys.duplicate(fd) {
-            Ok(own) => (Ok(self.out.push(Op::Clone(own.into_raw()))), Op::End),
+        let own = self.sys.duplicate(fd);
+        let (clone, end) = match own {
+            Ok(own) => {
+                self.out.push(Op::Clone(own.into_raw()));
+                (Ok(()), Op::End)
+            }
             Err(e) => (Err(e), Op::Abort),
         };
         self.out.reserve(0)?;
         self.out.push(end);
         self.sent += 1;
-        if self.sent % SENT == 0 {
+        if self.sent.is_multiple_of(SENT) {
             self.out.flush()?;
         }
         Ok(clone?)
