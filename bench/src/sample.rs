@@ -38,7 +38,12 @@ impl Sample {
             return Self::of(vec![theirs.median / ours.median]);
         }
         let pairs = theirs.runs.iter().zip(&ours.runs);
-        Self::of(pairs.map(|(theirs, ours)| theirs / ours).collect())
+        let ratios: Vec<f64> = pairs.map(|(theirs, ours)| theirs / ours).collect();
+        // Of nothing there is no ratio.
+        ratios
+            .iter()
+            .all(|ratio| ratio.is_finite())
+            .then(|| Self::of(ratios))?
     }
 }
 
@@ -73,6 +78,9 @@ mod tests {
         let ours = Sample::of(vec![10.0, 100.0, 10.0]).unwrap();
         let ratio = Sample::ratio(&theirs, &ours).unwrap();
         assert_eq!((ratio.min, ratio.median, ratio.max), (2.0, 2.0, 2.2));
+        let nothing = Sample::of(vec![0.0; 3]).unwrap();
+        assert!(Sample::ratio(&theirs, &nothing).is_none());
+        assert!(Sample::ratio(&nothing, &nothing).is_none());
         let one = Sample::of(vec![5.0]).unwrap();
         assert_eq!(Sample::ratio(&theirs, &one).unwrap().median, 22.0 / 5.0);
     }
