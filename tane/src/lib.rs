@@ -103,6 +103,8 @@ pub use read_dir::{DirEntry, Entry, ReadDir};
 pub use statfs::StatFs;
 pub use time::{SetTime, SetTimes, Timestamp};
 pub use tree::Tree;
+#[doc(hidden)]
+pub use volumes::fuzz_volumes;
 pub use volumes::{Volume, VolumeKind, VolumeOptions, Volumes};
 
 pub use tane_host::prepare;

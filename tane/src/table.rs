@@ -119,6 +119,22 @@ fn guid(bytes: &[u8]) -> Option<String> {
     (b != [0; 16]).then(|| hyphenated(&order.map(|i| b[i])))
 }
 
+/// Whether the bytes of a disk begin with a table; see `volumes::hostile`.
+pub(crate) fn fuzz(bytes: &[u8]) -> bool {
+    let Some(mbr) = bytes.get(..512) else {
+        return false;
+    };
+    let header = bytes.get(512..1024).unwrap_or_default();
+    let table = match gpt_place(header, 512) {
+        Some((at, count, size)) => {
+            let rest = bytes.get(at as usize..).unwrap_or_default();
+            from_gpt(&rest[..rest.len().min(count * size)], size)
+        }
+        None => from_mbr(mbr),
+    };
+    (0..200).any(|number| table.identity(number).uuid.is_some())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

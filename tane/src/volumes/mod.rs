@@ -13,6 +13,7 @@
 //! ```
 
 mod choose;
+mod hostile;
 mod ioctl;
 mod luks;
 mod lvm;
@@ -27,6 +28,8 @@ use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::probe::FileSystem;
 use crate::progress::Step;
+#[doc(hidden)]
+pub use hostile::fuzz_volumes;
 use mapper::Mapper;
 use std::path::{Path, PathBuf};
 pub use volume::{Volume, VolumeKind, VolumeOptions};

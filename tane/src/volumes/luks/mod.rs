@@ -197,3 +197,14 @@ fn text(field: &[u8]) -> Result<String, String> {
     text.map(str::to_owned)
         .ok_or_else(|| "its header is damaged".into())
 }
+
+/// Whether the bytes are a header of either version; see [`super::hostile`].
+pub(super) fn fuzz(bytes: &[u8]) -> bool {
+    let headers = [v1::parse(bytes), v2::parse(bytes)];
+    let all = headers.into_iter().flatten().map(|header| Opened {
+        key: vec![0; 64],
+        data: header.data,
+    });
+    let placed = |opened: Opened| opened.target(Path::new("/dev/vda"), 1 << 20).is_some();
+    all.map(placed).any(|is| is)
+}

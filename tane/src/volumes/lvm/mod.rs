@@ -259,3 +259,31 @@ fn seal(stack: &mut Stack, part: Part) -> group::Made<Part> {
     };
     stack.device(vec![target], part.under, true)
 }
+
+/// Whether the bytes, 8 KiB of a label and then an area of metadata, describe a group of
+/// which something can be told; see [`super::hostile`].
+pub(super) fn fuzz(bytes: &[u8]) -> bool {
+    let (head, area) = bytes.split_at(bytes.len().min(8192));
+    let id = label(head).map(|(id, _)| id);
+    let physical = [Physical {
+        device: PathBuf::from("/dev/vda"),
+        id: id.clone().unwrap_or_default(),
+        text: metadata(area),
+    }];
+    let mut told = false;
+    for (name, text) in groups(&physical) {
+        let Some(group) = Group::new(name, text, &physical) else {
+            continue;
+        };
+        for (name, volume) in group.volumes() {
+            let segments = group.segments(volume).unwrap_or_default();
+            told |= !segments.is_empty();
+            for segment in segments {
+                let _ = (segment.areas("stripes"), segment.number("stripe_count"));
+            }
+            let _ = (group.snapshot(name), group.stores(name));
+            let _ = (group.place(name, 1), group.place("pv0", u64::MAX));
+        }
+    }
+    told && id.is_some()
+}
