@@ -12,10 +12,19 @@ pub type CopyOut = fn(&Paths, &Path, &Path) -> Result<(), String>;
 
 /// The mount's own command ends it: it waits until the process has gone.
 pub fn tane(paths: &Paths, image: &Path, to: &Path) -> Result<(), String> {
+    tane_with(&[], paths, image, to)
+}
+
+/// The same, where the workload's lack of extended attributes may be told.
+pub fn tane_xattrs_if_any(paths: &Paths, image: &Path, to: &Path) -> Result<(), String> {
+    tane_with(&["--xattrs-if-any"], paths, image, to)
+}
+
+fn tane_with(options: &[&str], paths: &Paths, image: &Path, to: &Path) -> Result<(), String> {
     need_fuse()?;
     let mount = Mounted::new(paths)?;
     let mut command = tool::command(&paths.tane, ["mount", "--background"]);
-    tool::output(command.arg(image).arg(&mount.point))?;
+    tool::output(command.args(options).arg(image).arg(&mount.point))?;
     mount.copy_out(to)?;
     let mut command = tool::command(&paths.tane, ["umount"]);
     tool::output(command.arg(&mount.point))?;

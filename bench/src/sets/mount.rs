@@ -39,6 +39,7 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
     };
     let contestants = vec![
         Contestant::new(TANE, by(mounted::tane)),
+        Contestant::new("tane, --xattrs-if-any", by(mounted::tane_xattrs_if_any)),
         Contestant::new(FUSE2FS, by(mounted::fuse2fs)),
         Contestant::new("loop mount", by(mounted::loop_mount)),
     ];

@@ -6,7 +6,8 @@
 //! have none, all names are looked through, by the thread that would wait for
 //! requests otherwise, until one is found that has some.
 //!
-//! Only where nothing is written: any file may get some otherwise.
+//! Only where that was asked for, as some programs take it for an error, and where
+//! nothing is written: any file may get some otherwise.
 
 use super::listing::Listing;
 use super::node::locked;

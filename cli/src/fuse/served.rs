@@ -26,8 +26,8 @@ pub struct Manner {
     pub many_users: bool,
     /// No two names of a directory differ in case alone.
     pub folds_case: bool,
-    /// A file has those extended attributes that it lists, and no others.
-    pub lists_attributes: bool,
+    /// If no file has extended attributes, they may be called not supported.
+    pub may_have_none: bool,
 }
 
 /// What an old kernel of the host's asks before it uses it.
@@ -66,7 +66,7 @@ impl Served {
             asked_to_open: Opens::default(),
             turns: Turns::new().map_err(|_| Errno(libc::EAGAIN))?,
             ahead: Arc::default(),
-            bare: Bare::new(manner.lists_attributes && !manner.writable),
+            bare: Bare::new(manner.may_have_none),
         };
         served.learn_case(&served.table.get(ROOT)?)?;
         Ok(served)

@@ -29,6 +29,11 @@ pub struct Args {
     /// Let other users in, with the permissions in the image (root: always)
     #[arg(long)]
     pub allow_other: bool,
+    /// Once all files were found to have no extended attributes, say that these are
+    /// not supported, instead of giving empty lists: cp -a is faster then. Some
+    /// programs take it for an error (mkfs.erofs)
+    #[arg(long, conflicts_with = "rw")]
+    pub xattrs_if_any: bool,
     /// Threads that serve
     #[arg(long, hide = true, value_name = "N")]
     pub threads: Option<usize>,

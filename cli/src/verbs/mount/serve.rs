@@ -68,7 +68,7 @@ fn serve(
         writable: args.rw,
         many_users: args.many_users(),
         folds_case: is_one_of(&FOLDING),
-        lists_attributes: is_one_of(&LISTING),
+        may_have_none: args.xattrs_if_any && is_one_of(&LISTING),
     };
     let death = Death::new(move || {
         let _used = &used;

@@ -201,10 +201,11 @@ fn text(field: &[u8]) -> Result<String, String> {
 /// Whether the bytes are a header of either version; see [`super::hostile`].
 pub(super) fn fuzz(bytes: &[u8]) -> bool {
     let headers = [v1::parse(bytes), v2::parse(bytes)];
-    let all = headers.into_iter().flatten().map(|header| Opened {
-        key: vec![0; 64],
-        data: header.data,
-    });
-    let placed = |opened: Opened| opened.target(Path::new("/dev/vda"), 1 << 20).is_some();
-    all.map(placed).any(|is| is)
+    let is_placed = |header: Header| {
+        let key = vec![0; 64];
+        let data = header.data;
+        let opened = Opened { key, data };
+        opened.target(Path::new("/dev/vda"), 1 << 20).is_some()
+    };
+    headers.into_iter().flatten().any(is_placed)
 }
