@@ -15,7 +15,7 @@ Examples:
   tane bench --list                        what there is, with targets
   tane bench --only syscalls,ramfs         two sets
   tane bench --only getppid --runs 31      one figure, of more runs
-  tane bench --from build/bench/bench.json print and draw an earlier run again
+  tane bench --from DIR/bench.json         print and draw an earlier run again
 
 Exit codes:
   0    done; a missed target is a result, not a failure

@@ -81,6 +81,16 @@ fn without_a_copy(kernel: &tane::Kernel, mount: &tane::Mount) -> Result<Vec<u8>>
     Ok(buffer[..n].to_vec())
 }
 
+fn another_cpu() -> Result<()> {
+    let kernel = tane::Kernel::builder()
+        .cpus(8)
+        .cmdline("maxcpus=1")
+        .boot()?;
+    let sys = kernel.tree("/sys")?;
+    sys.write("devices/system/cpu/cpu1/online", "1")?;
+    Ok(())
+}
+
 fn worker() -> Result<Vec<u8>> {
     let image = tane_worker::Options::new().open("disk.qcow2")?;
     let mount = image.mount(None, &Default::default())?;
@@ -106,7 +116,7 @@ impl Here {
         tool("mke2fs", "-q -t ext4 -d tree disk.img 32M");
         let mut disk = vec![0; 1 << 20];
         disk.extend(std::fs::read("disk.img").expect("the image"));
-        disk.extend([0; 1 << 20]);
+        disk.resize(disk.len() + (1 << 20), 0);
         std::fs::write("on-partition/disk.img", disk).expect("an image");
         let mut sfdisk = command("sfdisk", "-q on-partition/disk.img");
         let mut sfdisk = sfdisk.stdin(Stdio::piped()).spawn().expect("sfdisk");
@@ -169,6 +179,7 @@ fn rust_runs(here: &Here) {
     assert_eq!(mount.read("f").expect("reads")[..2], [1, 7]);
     mount.unmount().expect("unmounts");
     drop(disk);
+    another_cpu().expect("docs/library.md");
     assert_eq!(worker().expect("docs/library.md"), b"ID=seed\n");
     here.at("on-partition");
     library().expect("docs/library.md");
@@ -185,7 +196,7 @@ fn c_runs() {
     let place = libraries().display();
     let mut cc = command(
         "cc",
-        "-std=gnu11 -Wall -Wextra -Werror -o snippet snippet.c",
+        "-std=gnu11 -Wall -Wextra -Werror -Wno-misleading-indentation -o snippet snippet.c",
     );
     cc.arg("-I").arg(source("include"));
     run(cc.args([
@@ -233,7 +244,7 @@ fn go_runs(here: &Here) {
 fn what_the_documentation_shows_runs() {
     let own = plain(include_str!("snippets.rs"));
     let rust = [README, LIBRARY].map(|text| blocks(text, "rust")).concat();
-    assert_eq!(rust.len(), 4);
+    assert_eq!(rust.len(), 5);
     for block in rust {
         assert!(
             own.contains(&plain(&block)),

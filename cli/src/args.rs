@@ -76,7 +76,9 @@ impl Cli {
 
     /// The grammar of a command line that begins with this verb.
     fn with_one(verb: &str) -> Option<Command> {
-        let command = Command::new("tane").max_term_width(WIDTH);
+        let command = Command::new("tane")
+            .max_term_width(WIDTH)
+            .disable_help_subcommand(true);
         Some(Global::augment_args(command).subcommand(Verb::alone(verb)?))
     }
 }
@@ -399,7 +401,7 @@ mod tests {
         }
     }
 
-    /// The words of a command line, without quotes. Three spaces begin what it does,
+    /// The words of a command line, without quotes. Two spaces begin what it does,
     /// and a pipe or `&&` another one.
     fn words(line: &str) -> Vec<String> {
         let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
@@ -409,7 +411,7 @@ mod tests {
                 (Some(q), c) if q == c => quote = None,
                 (None, '\'' | '"') => quote = Some(c),
                 (None, '|' | '>' | '&' | '#') => break,
-                (None, ' ') if rest.as_str().starts_with("  ") => break,
+                (None, ' ') if rest.as_str().starts_with(' ') => break,
                 (None, ' ') => words.push(std::mem::take(&mut word)),
                 _ => word.push(c),
             }

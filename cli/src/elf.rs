@@ -77,8 +77,8 @@ mod tests {
         let mut file = vec![0; 64];
         file[..6].copy_from_slice(b"\x7fELF\x02\x01");
         assert_eq!(find(&file, "x"), Some(None));
-        // A section that lies behind the end.
-        file[60] = 1;
+        // A table of sections that goes on behind the end.
+        (file[40], file[58], file[60]) = (1, 64, 1);
         assert_eq!(find(&file, "x"), None);
     }
 

@@ -11,9 +11,10 @@ const DEATHS: [(&str, &str); 0] = [];
 /// Images that it never comes back from.
 const HANGS: [(&str, u64); 0] = [];
 
-/// "fs/inode.c:336 drop_nlink"
+/// "fs/inode.c:336 drop_nlink"; the compiler may have added to the name.
 pub fn warns(place: &str) -> bool {
     let function = place.split(' ').nth(1).unwrap_or_default();
+    let function = function.split('.').next().unwrap_or_default();
     WARNINGS.iter().any(|(known, _)| *known == function)
 }
 
