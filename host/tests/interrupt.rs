@@ -29,8 +29,8 @@ fn mount_dev(k: &Kernel) {
     syscall(k, libc::SYS_mount, &[kind, at, kind, 0, 0]);
 }
 
-/// While `busy` is inside for long, another thread's naps end: several during
-/// each time it is, so they did not only end when it came out.
+/// While `busy` is inside for long, another thread's naps end: more of them than times
+/// it came out, so they did not only end then.
 fn naps_end_while(k: &Kernel, busy: impl Fn(&Kernel)) {
     nap(k, 1); // has its task before the other is busy
     let done = AtomicBool::new(false);
@@ -57,7 +57,7 @@ fn naps_end_while(k: &Kernel, busy: impl Fn(&Kernel)) {
     });
     let naps = naps.into_inner();
     println!("{naps} naps of 2 ms while busy {times} times in {took:?}");
-    assert!(naps >= 3 * times, "{naps} naps, busy {times} times");
+    assert!(naps > times + 1, "{naps} naps, busy {times} times");
 }
 
 /// One call, which never sleeps, of some tenths of a second: two GiB of zeros
