@@ -21,7 +21,7 @@ fn no_thread_of_a_worker_can_open_a_file() {
     let (image, mount) = open(&disk);
     let stat = mount.stat("hello".as_ref(), 0).expect("it serves");
     assert_eq!(stat.length, 15);
-    let mut first = Prisoner::waiting_in(image.pid(), libc::SYS_read, None);
+    let mut first = Prisoner::waiting_in(image.pid(), libc::SYS_poll, None);
     let path = CString::new(disk.as_os_str().as_bytes()).expect("no NUL");
     for file in [c"/etc/passwd", &path, c"/proc/self/mem"] {
         for flags in [libc::O_RDONLY, libc::O_RDWR, libc::O_CREAT | libc::O_WRONLY] {
@@ -60,7 +60,7 @@ fn a_worker_that_connects_or_starts_a_program_is_killed() {
     let Some(disk) = image(&s) else { return };
     for (name, number, arguments) in attacks {
         let (image, mount) = open(&disk);
-        let mut thread = Prisoner::waiting_in(image.pid(), libc::SYS_read, None);
+        let mut thread = Prisoner::waiting_in(image.pid(), libc::SYS_poll, None);
         let path = thread.text(shell);
         let arguments = arguments.map(|a| if a == u64::MAX { path } else { a });
         let outcome = thread.call(number, &arguments);
@@ -80,7 +80,7 @@ fn a_worker_can_map_no_code_and_inherits_nothing() {
     // SAFETY: a descriptor of our own.
     let leak = unsafe { libc::dup(1) };
     let (image, _mount) = open(&disk);
-    let mut thread = Prisoner::waiting_in(image.pid(), libc::SYS_read, None);
+    let mut thread = Prisoner::waiting_in(image.pid(), libc::SYS_poll, None);
     let code = (libc::PROT_READ | libc::PROT_EXEC) as u64;
     let kind = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
     let mapped = thread.call(libc::SYS_mmap, &[0, 4096, code, kind, u64::MAX, 0]);
@@ -116,7 +116,7 @@ fn code_that_has_taken_a_worker_over_ends_with_its_caller() {
     let test = "code_that_has_taken_a_worker_over_ends_with_its_caller";
     let caller = Caller::start(test, &disk);
     // The thread that waits for the caller's end never looks again.
-    let mut thread = Prisoner::waiting_in(caller.worker, libc::SYS_read, None);
+    let mut thread = Prisoner::waiting_in(caller.worker, libc::SYS_poll, None);
     let refused = Outcome::Returned(-(libc::EPERM as i64));
     let me = u64::from(caller.worker);
     for fd in 0..64 {

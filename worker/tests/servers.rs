@@ -41,7 +41,7 @@ fn an_image_on_a_server_is_read_by_a_worker_that_has_no_network() {
     );
     assert!(read(&mount, "big") == Ok(pattern(BIG)));
     assert!(server.requests() > 0);
-    let mut thread = Prisoner::waiting_in(image.pid(), libc::SYS_read, None);
+    let mut thread = Prisoner::waiting_in(image.pid(), libc::SYS_poll, None);
     let inet = [libc::AF_INET as u64, libc::SOCK_STREAM as u64, 0];
     let killed = Outcome::Killed(libc::SIGSYS);
     assert_eq!(thread.call(libc::SYS_socket, &inet), killed);
