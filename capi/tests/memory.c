@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <tane.h>
 #include "check.h"
 
@@ -39,6 +41,39 @@ static void direct_io_goes_through_a_buffer(void)
 	CHECK(tane_pread(file, aligned, PAGE, 0) == -EFAULT);
 	CHECK(tane_buffer_check(buffer) == 0);
 	tane_close(file);
+	tane_buffer_free(buffer);
+}
+
+static int64_t call(int64_t nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
+		    uint64_t e)
+{
+	return tane_syscall(kernel, nr, a, b, c, d, e, 0);
+}
+
+/* From a buffer into a pipe, and out of it into a file: its pages move. */
+static void pages_of_a_buffer_are_spliced_into_a_file(void)
+{
+	struct tane_buffer *buffer = NULL;
+	struct iovec part = { .iov_len = 2 * PAGE };
+	struct tane_file *file;
+	char back[2 * PAGE];
+	char *data;
+	int pipe[2], fd;
+
+	CHECK(tane_buffer_alloc(kernel, 2 * PAGE, &buffer) == 0);
+	data = tane_buffer_data(buffer);
+	memset(data, 's', 2 * PAGE);
+	part.iov_base = data;
+	CHECK(call(SYS_pipe2, (uintptr_t)pipe, 0, 0, 0, 0) == 0);
+	CHECK(call(SYS_vmsplice, pipe[1], (uintptr_t)&part, 1, 0, 0) == 2 * PAGE);
+	CHECK(tane_open(mount, "spliced", O_RDWR | O_CREAT, 0600, &file) == 0);
+	fd = tane_fd(file);
+	CHECK(call(SYS_splice, pipe[0], 0, fd, 0, 2 * PAGE) == 2 * PAGE);
+	CHECK(tane_pread(file, back, 2 * PAGE, 0) == 2 * PAGE);
+	CHECK(!memcmp(back, data, 2 * PAGE));
+	tane_close(file);
+	CHECK(call(SYS_close, pipe[0], 0, 0, 0, 0) == 0);
+	CHECK(call(SYS_close, pipe[1], 0, 0, 0, 0) == 0);
 	tane_buffer_free(buffer);
 }
 
@@ -162,6 +197,7 @@ int main(int argc, char **argv)
 	CHECK(tane_disk_open(kernel, argv[1], NULL, &disk) == 0);
 	CHECK(tane_mount(kernel, tane_disk_device(disk), NULL, &mount) == 0);
 	direct_io_goes_through_a_buffer();
+	pages_of_a_buffer_are_spliced_into_a_file();
 	what_cannot_be_had_is_refused();
 	a_shared_mapping_is_the_file();
 	a_page_that_is_not_there_is_an_error();
