@@ -236,6 +236,10 @@ impl Worker {
                 return Ok(());
             }
             self.still_waits()?;
+            // What they wait for may be that a file is closed.
+            if !lock(&self.ended).is_empty() {
+                self.send_ended();
+            }
             std::thread::sleep(AGAIN);
         }
     }
@@ -288,9 +292,13 @@ impl Worker {
             return;
         }
         if self.push_ended(handle) {
-            // Any call takes them along.
-            let _ = self.call(0, 0).and_then(|call| call.wait().map(drop));
+            self.send_ended();
         }
+    }
+
+    /// Any call takes along what was ended; this one does nothing else.
+    fn send_ended(&self) {
+        let _ = self.call(0, 0).and_then(|call| call.wait().map(drop));
     }
 
     /// The worker's process.
