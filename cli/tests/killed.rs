@@ -59,16 +59,18 @@ fn end(command: &mut Command, how: End, after: Duration) -> bool {
     !child.wait().expect("its status").success()
 }
 
-/// Prepares, ends the command at random moments and has `check` look at what is left.
-fn at_random_moments(
-    name: &str,
-    prepare: &dyn Fn(),
-    command: &dyn Fn() -> Command,
-    check: &dyn Fn(End, bool),
-) {
+fn command(s: &Scratch, words: &[&str]) -> Command {
+    let mut command = s.tane();
+    command.args(words);
+    command
+}
+
+/// Prepares, ends our command at random moments and has `check` look at what is left.
+fn at_random_moments(s: &Scratch, words: &[&str], prepare: &dyn Fn(), check: &dyn Fn(End, bool)) {
+    let name = words[0];
     prepare();
     let began = Instant::now();
-    succeed(&mut command());
+    succeed(&mut command(s, words));
     let whole = began.elapsed();
     check(End::Kill, false);
     let rounds = std::env::var("TANE_KILL_ROUNDS").map(|n| n.parse().expect("a number"));
@@ -81,7 +83,7 @@ fn at_random_moments(
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
         let after = whole * ((state >> 33) % 1000) as u32 / 1000;
-        let was = end(&mut command(), how, after);
+        let was = end(&mut command(s, words), how, after);
         ended += u64::from(was);
         check(how, was);
     }
@@ -145,21 +147,18 @@ fn a_copy_out_that_ends_at_any_moment_leaves_whole_files_only() {
     let s = Scratch::new();
     tree(&s);
     s.ext4("disk.img", Some(&s.join("tree")), 64);
+    let words = ["cp", "-q", "disk.img:/.", "out"];
     at_random_moments(
-        "cp out",
+        &s,
+        &words,
         &|| {
             let _ = std::fs::remove_dir_all(s.join("out"));
             std::fs::create_dir(s.join("out")).expect("a directory");
         },
-        &|| {
-            let mut command = s.tane();
-            command.args(["cp", "-q", "disk.img:/.", "out"]);
-            command
-        },
         &|_, was| {
             assert_whole_files(&s, &s.join("out"), Path::new(""));
             if was {
-                succeed(s.tane().args(["cp", "-q", "disk.img:/.", "out"]));
+                succeed(&mut command(&s, &words));
             }
             succeed(s.tool("diff").args(["-rq", "tree/d1", "out/d1"]));
         },
@@ -192,13 +191,9 @@ fn a_tar_extraction_that_ends_at_any_moment_leaves_an_image_that_can_be_repaired
 /// A command that fills disk.img, beneath this directory of it.
 fn copies_in(s: &Scratch, words: &[&str], at: &str) {
     at_random_moments(
-        words[0],
+        s,
+        words,
         &|| copy(s, "empty.img", "disk.img"),
-        &|| {
-            let mut command = s.tane();
-            command.args(words);
-            command
-        },
         &|how, was| {
             assert_recoverable(&s.join("disk.img"), how);
             let from = format!("disk.img:/{at}");
@@ -216,7 +211,7 @@ fn copies_in(s: &Scratch, words: &[&str], at: &str) {
             }
             let _ = std::fs::remove_dir_all(&out);
             if was {
-                succeed(s.tane().args(words));
+                succeed(&mut command(s, words));
             }
             succeed(s.tane().args(["cp", "-q", &from, "out"]));
             succeed(s.tool("diff").args(["-rq", "tree/d2", "out/d2"]));
@@ -232,20 +227,16 @@ fn an_image_that_is_made_appears_whole_or_not_at_all() {
     }
     let s = Scratch::new();
     tree(&s);
-    let make = |image: &str| {
-        let mut command = s.tane();
-        command.args(["make-image", "-q", "--epoch=1700000000", "--owner=root"]);
-        command.args(["tree", image]);
-        command
-    };
-    succeed(&mut make("wanted.img"));
+    let epoch = "--epoch=1700000000";
+    let make = |image| ["make-image", "-q", epoch, "--owner=root", "tree", image];
+    succeed(&mut command(&s, &make("wanted.img")));
     at_random_moments(
-        "make-image",
+        &s,
+        &make("disk.img"),
         &|| drop(std::fs::remove_file(s.join("disk.img"))),
-        &|| make("disk.img"),
         &|_, _| {
             if !s.join("disk.img").exists() {
-                succeed(&mut make("disk.img"));
+                succeed(&mut command(&s, &make("disk.img")));
             }
             succeed(s.tool("cmp").args(["wanted.img", "disk.img"]));
         },
@@ -260,18 +251,15 @@ fn a_file_system_that_grows_until_any_moment_can_be_repaired_and_grown() {
     let s = Scratch::new();
     tree(&s);
     s.ext4("before.img", Some(&s.join("tree")), 64);
+    let words = ["resize", "disk.img", "200M"];
     at_random_moments(
-        "resize",
+        &s,
+        &words,
         &|| copy(&s, "before.img", "disk.img"),
-        &|| {
-            let mut command = s.tane();
-            command.args(["resize", "disk.img", "200M"]);
-            command
-        },
         &|how, was| {
             assert_recoverable(&s.join("disk.img"), how);
             if was {
-                succeed(s.tane().args(["resize", "disk.img", "200M"]));
+                succeed(&mut command(&s, &words));
             }
             assert_sound(&s.join("disk.img"));
             let read = succeed(s.tane().args(["cat", "disk.img:/d1/26"]));
@@ -294,13 +282,9 @@ fn written_back_as_a_whole(
     is: &dyn Fn() -> bool,
 ) {
     at_random_moments(
-        words[0],
+        s,
+        words,
         &|| copy(s, "before.qcow2", "disk.qcow2"),
-        &|| {
-            let mut command = s.tane();
-            command.args(words);
-            command
-        },
         &|_, _| {
             // Whoever writes next finishes it, if there is something to be finished.
             succeed(s.tane().args(["touch", "disk.qcow2:/touched"]));
@@ -312,7 +296,7 @@ fn written_back_as_a_whole(
                 !s.join("disk.qcow2.tane-redo").exists()
             });
             if !is() {
-                succeed(s.tane().args(words));
+                succeed(&mut command(s, words));
             }
         },
     );

@@ -8,7 +8,7 @@ mod inside;
 mod medium;
 
 use common::TempDir;
-use crash::kinds::{self, Kind};
+use crash::kinds::Kind;
 use crash::Image;
 use std::io::Write;
 use tane::images::{Failure, Operation};
@@ -107,23 +107,4 @@ fn survives_a_failing_host(kind: &Kind) {
     }
 }
 
-macro_rules! file_systems {
-    ($($name:ident: $kind:ident),+ $(,)?) => {
-        $(
-            #[test]
-            fn $name() {
-                survives_a_failing_host(&kinds::$kind);
-            }
-        )+
-    };
-}
-
-file_systems! {
-    xfs: XFS,
-    btrfs: BTRFS,
-    f2fs: F2FS,
-    nilfs2: NILFS2,
-    jfs: JFS,
-    vfat: VFAT,
-    exfat: EXFAT,
-}
+crash::each_file_system!(survives_a_failing_host);

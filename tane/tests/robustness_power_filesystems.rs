@@ -10,7 +10,7 @@ mod inside;
 mod medium;
 
 use common::TempDir;
-use crash::kinds::{self, Kind};
+use crash::kinds::Kind;
 use crash::sparse::Sparse;
 use crash::workload::{Promise, Workload};
 use crash::Image;
@@ -117,23 +117,4 @@ fn survives_power_cuts(kind: &Kind) {
     assert!(kernel.is_alive(), "{}", kernel.last_words());
 }
 
-macro_rules! file_systems {
-    ($($name:ident: $kind:ident),+ $(,)?) => {
-        $(
-            #[test]
-            fn $name() {
-                survives_power_cuts(&kinds::$kind);
-            }
-        )+
-    };
-}
-
-file_systems! {
-    xfs: XFS,
-    btrfs: BTRFS,
-    f2fs: F2FS,
-    nilfs2: NILFS2,
-    jfs: JFS,
-    vfat: VFAT,
-    exfat: EXFAT,
-}
+crash::each_file_system!(survives_power_cuts);

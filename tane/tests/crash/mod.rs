@@ -7,6 +7,26 @@ pub mod kinds;
 pub mod sparse;
 pub mod workload;
 
+/// A test of this name for each file system, that calls the function with it.
+#[allow(unused_macros)] // Not each of the tests that share this module has one.
+macro_rules! each_file_system {
+    ($call:ident: $($name:ident $kind:ident),+ $(,)?) => {
+        $(
+            #[test]
+            fn $name() {
+                $call(&$crate::crash::kinds::$kind);
+            }
+        )+
+    };
+    ($call:ident) => {
+        $crate::crash::each_file_system! {
+            $call: xfs XFS, btrfs BTRFS, f2fs F2FS, nilfs2 NILFS2, jfs JFS, vfat VFAT, exfat EXFAT
+        }
+    };
+}
+#[allow(unused_imports)]
+pub(crate) use each_file_system;
+
 use kinds::{Kind, Program};
 use sparse::Sparse;
 use std::fs::File;
