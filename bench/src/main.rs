@@ -13,6 +13,7 @@
 //!   plot/        the same as pictures
 
 mod child;
+mod guestfish;
 mod interrupt;
 mod kernel;
 mod machine;

@@ -3,7 +3,7 @@
 use crate::paths::Paths;
 use crate::tool;
 use crate::workload::TREE;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
@@ -46,25 +46,6 @@ pub fn debugfs_does(request: &str, image: &Path) -> Result<Command, String> {
     command.arg(image);
     Ok(command)
 }
-
-/// Its requests on the only file system of an image, in a virtual machine of their own.
-pub fn guestfish(image: &Path, requests: &[&OsStr]) -> Result<Command, String> {
-    let program = tool::need("guestfish", "libguestfs-tools")?;
-    let mut command = tool::command(&program, ["--ro", "--format=raw", "-a"]);
-    // Without libvirt, which may have no right to read the image.
-    command.env("LIBGUESTFS_BACKEND", "direct");
-    command.arg(image).args(["-m", "/dev/sda"]).args(requests);
-    Ok(command)
-}
-
-/// Copies the tree into the directory `to`.
-pub fn guestfish_out(image: &Path, to: &Path) -> Result<Command, String> {
-    let tree = OsString::from(format!("/{TREE}"));
-    guestfish(image, &["copy-out".as_ref(), &tree, to.as_os_str()])
-}
-
-/// How often it runs: some seconds each time.
-pub const GUESTFISH_RUNS: u32 = 3;
 
 /// Copies the tree into the directory `to`.
 pub fn seven_zip(image: &Path, to: &Path) -> Result<Command, String> {

@@ -1,5 +1,6 @@
 //! One small file out of an image, each time by a new process.
 
+use crate::guestfish;
 use crate::paths::Paths;
 use crate::promise::{Promise, Set};
 use crate::race::{race, Contestant};
@@ -36,19 +37,18 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
         command.arg(image).arg(inside);
         timed(command, expected)
     };
-    let guestfish = || {
+    let by_guestfish = || {
+        // Its cat prints a newline more.
         let file = OsString::from(format!("/{inside}"));
-        timed(
-            readers::guestfish(image, &["cat".as_ref(), &file])?,
-            expected,
-        )
+        let requests = ["download".as_ref(), file.as_os_str(), "-".as_ref()];
+        timed(guestfish::command(image, &requests)?, expected)
     };
     let contestants = vec![
         Contestant::new(TANE, || tane(None)),
         Contestant::new("tane, default image", || tane(Some("default"))),
         Contestant::new("debugfs", debugfs),
         Contestant::new("7-Zip", seven_zip).noted(tool::which_seven_zip()),
-        Contestant::new("guestfish", guestfish).at_most(readers::GUESTFISH_RUNS),
+        guestfish::contestant(by_guestfish),
     ];
     race(promise, report.runs, contestants, report);
     Ok(())

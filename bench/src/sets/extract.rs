@@ -1,5 +1,6 @@
 //! A whole tree out of an image, each time by new processes into a new directory.
 
+use crate::guestfish;
 use crate::mounted::{self, CopyOut};
 use crate::paths::Paths;
 use crate::promise::{Promise, Set};
@@ -66,8 +67,7 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
             "loop mount, cp -a",
             cp(mounted::loop_mount),
         ));
-        let guestfish = Contestant::new("guestfish", || ext4.timed(readers::guestfish_out));
-        contestants.push(guestfish.at_most(readers::GUESTFISH_RUNS));
+        contestants.push(guestfish::contestant(|| ext4.timed(guestfish::copy_out)));
     }
     race(promise, report.runs, contestants, report);
     Ok(())
