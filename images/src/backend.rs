@@ -90,6 +90,33 @@ pub(crate) fn refuse_write() -> io::Error {
     )
 }
 
+/// Within an `impl Backend` for what can only be read: the methods that are for what
+/// can be written. No defaults of the trait, so that nobody who writes forgets one.
+macro_rules! only_read {
+    () => {
+        fn read_only(&self) -> bool {
+            true
+        }
+
+        fn write(&self, _: $crate::Buffers, _: u64) -> std::io::Result<()> {
+            Err($crate::backend::refuse_write())
+        }
+
+        fn flush(&self) -> std::io::Result<()> {
+            Ok(())
+        }
+
+        fn discard(&self, _: u64, _: u64) -> std::io::Result<()> {
+            Err($crate::backend::refuse_write())
+        }
+
+        fn write_zeroes(&self, _: u64, _: u64, _: bool) -> std::io::Result<()> {
+            Err($crate::backend::refuse_write())
+        }
+    };
+}
+pub(crate) use only_read;
+
 /// An error unless the range lies inside `size` bytes.
 pub(crate) fn check_range(size: u64, offset: u64, len: u64) -> io::Result<()> {
     if offset.checked_add(len).is_some_and(|end| end <= size) {

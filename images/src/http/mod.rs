@@ -12,7 +12,7 @@ mod client;
 mod tls;
 mod url;
 
-use crate::backend::{check_range, refuse_write, Backend};
+use crate::backend::{check_range, only_read, Backend};
 use crate::buffers::{scatter, slice, total, Buffers};
 use crate::temporary;
 use cache::{Cache, BLOCK};
@@ -212,9 +212,7 @@ impl Backend for Http {
         self.pin.size
     }
 
-    fn read_only(&self) -> bool {
-        true
-    }
+    only_read!();
 
     fn read(&self, to: Buffers, offset: u64) -> io::Result<()> {
         let len = total(to) as u64;
@@ -250,22 +248,6 @@ impl Backend for Http {
             drop(cache);
             self.fetch(runs, &wanted)?;
         }
-    }
-
-    fn write(&self, _: Buffers, _: u64) -> io::Result<()> {
-        Err(refuse_write())
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn discard(&self, _: u64, _: u64) -> io::Result<()> {
-        Err(refuse_write())
-    }
-
-    fn write_zeroes(&self, _: u64, _: u64, _: bool) -> io::Result<()> {
-        Err(refuse_write())
     }
 
     fn try_read(&self, to: Buffers, offset: u64) -> io::Result<bool> {

@@ -1,7 +1,7 @@
 //! Clusters compressed by zstd, which imago (0.2.6) does not know: it is shown a
 //! header without that feature, and what it then calls special is read here.
 
-use crate::backend::{refuse_write, Backend};
+use crate::backend::{only_read, Backend};
 use crate::buffers::{buffer_mut, scatter, total, Buffers};
 use crate::pages::{be32, be64, invalid, Pages};
 use std::io::{self, Read};
@@ -115,9 +115,7 @@ impl Backend for Plain {
         self.0.size()
     }
 
-    fn read_only(&self) -> bool {
-        true
-    }
+    only_read!();
 
     fn read(&self, to: Buffers, offset: u64) -> io::Result<()> {
         if offset > TYPE {
@@ -134,21 +132,5 @@ impl Backend for Plain {
         // SAFETY: the caller's memory, see `Buffers`.
         unsafe { scatter(&bytes, to) };
         Ok(())
-    }
-
-    fn write(&self, _: Buffers, _: u64) -> io::Result<()> {
-        Err(refuse_write())
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn discard(&self, _: u64, _: u64) -> io::Result<()> {
-        Err(refuse_write())
-    }
-
-    fn write_zeroes(&self, _: u64, _: u64, _: bool) -> io::Result<()> {
-        Err(refuse_write())
     }
 }

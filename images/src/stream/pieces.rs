@@ -1,6 +1,6 @@
 //! A stream of pieces that can be unpacked one by one.
 
-use crate::backend::{check_range, refuse_write, Backend};
+use crate::backend::{check_range, only_read, Backend};
 use crate::buffers::{scatter, slice, total, Buffers};
 use crate::pages::{invalid, read_exactly};
 use std::collections::VecDeque;
@@ -110,9 +110,7 @@ impl Backend for Pieces {
         last.map_or(0, |p| p.start + u64::from(p.unpacked))
     }
 
-    fn read_only(&self) -> bool {
-        true
-    }
+    only_read!();
 
     fn read(&self, to: Buffers, offset: u64) -> io::Result<()> {
         let len = total(to);
@@ -130,21 +128,5 @@ impl Backend for Pieces {
             done += n;
         }
         Ok(())
-    }
-
-    fn write(&self, _: Buffers, _: u64) -> io::Result<()> {
-        Err(refuse_write())
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn discard(&self, _: u64, _: u64) -> io::Result<()> {
-        Err(refuse_write())
-    }
-
-    fn write_zeroes(&self, _: u64, _: u64, _: bool) -> io::Result<()> {
-        Err(refuse_write())
     }
 }
