@@ -7,9 +7,9 @@ import os
 import weakref
 from typing import TYPE_CHECKING, Any, Literal
 
-from ._closing import Closing
-from ._errors import ForkError, fail, forks, message
-from ._mount import Mount
+from ._closing import Closing, closed_first
+from ._errors import fail, forks, message
+from ._mount import Mount, mount_options
 from ._tane import ffi, lib
 
 if TYPE_CHECKING:
@@ -82,13 +82,7 @@ class RamDisk(Closing):
     def mount(self, *, fstype: str | None = None, options: str = "") -> Mount:
         """The files of the file system on it; fstype and options as of mount(8)."""
         self._get()
-        raw = ffi.new("struct tane_mount_options *")
-        raw.size = ffi.sizeof("struct tane_mount_options")
-        keep = [ffi.new("char[]", options.encode())]
-        raw.options = keep[0]
-        if fstype is not None:
-            keep.append(ffi.new("char[]", fstype.encode()))
-            raw.type = keep[-1]
+        raw, _keep = mount_options(fstype, options)
         to = ffi.new("struct tane_mount **")
         answer = lib.tane_mount(self.kernel._get(), self.path.encode(), raw, to)
         if answer < 0:
@@ -99,15 +93,8 @@ class RamDisk(Closing):
 
     def close(self) -> None:
         """Unmount what was mounted, and give its memory back. Twice does nothing."""
-        first = None
-        for mount in list(self._mounts):
-            try:
-                mount.close()
-            except OSError as error:
-                first = first or error
-        self._handle = None
-        if first is not None and not isinstance(first, ForkError):
-            raise first
+        with closed_first(self._mounts):
+            self._handle = None
 
     def __repr__(self) -> str:
         state = "closed" if self._handle is None else self.path

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from ._address import Address, is_remote
-from ._closing import Closing
-from ._errors import ForkError, SelectorError, fail, forks, message
+from ._closing import Closing, closed_first
+from ._errors import SelectorError, fail, forks, message
 from ._kernel import Kernel
-from ._mount import Mount
+from ._mount import Mount, mount_options
 from ._tane import ffi, lib
 
 StrPath: TypeAlias = "str | os.PathLike[str]"
@@ -245,13 +245,7 @@ class Image(Closing):
         LockedError: it is encrypted. ValueError: not a selector.
         """
         handle = self._get()
-        raw = ffi.new("struct tane_mount_options *")
-        raw.size = ffi.sizeof("struct tane_mount_options")
-        keep = [ffi.new("char[]", options.encode())]
-        raw.options = keep[0]
-        if fstype is not None:
-            keep.append(ffi.new("char[]", fstype.encode()))
-            raw.type = keep[-1]
+        raw, _keep = mount_options(fstype, options)
         name = ffi.NULL if selector is None else ffi.new("char[]", selector.encode())
         to = ffi.new("struct tane_mount **")
         answer = lib.tane_image_mount(handle, name, raw, to)
@@ -282,18 +276,11 @@ class Image(Closing):
 
         The first error of unmounting is raised, when all is closed.
         """
-        first = None
-        for mount in list(self._mounts):
-            try:
-                mount.close()
-            except OSError as error:
-                first = first or error
-        self._handle = None
-        if self._owns_kernel:
-            # Whoever still holds on to a file of it does not hold the kernel.
-            self.kernel._handle = None
-        if first is not None and not isinstance(first, ForkError):
-            raise first
+        with closed_first(self._mounts):
+            self._handle = None
+            if self._owns_kernel:
+                # Whoever still holds on to a file of it does not hold the kernel.
+                self.kernel._handle = None
 
     def __repr__(self) -> str:
         return f"<tane.Image {self.path!r} mode={self.mode!r}>"

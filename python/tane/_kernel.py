@@ -8,8 +8,8 @@ import os
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from ._closing import Closing
-from ._errors import ForkError, fail, forks, message, raise_kept
+from ._closing import Closing, closed_first
+from ._errors import fail, forks, message, raise_kept
 from ._tane import ffi, lib
 
 if TYPE_CHECKING:
@@ -148,15 +148,8 @@ class Kernel(Closing):
 
         The first error of unmounting is raised, when all is closed.
         """
-        first = None
-        for image in list(self._images):
-            try:
-                image.close()
-            except OSError as error:
-                first = first or error
-        self._handle = None
-        if first is not None and not isinstance(first, ForkError):
-            raise first
+        with closed_first(self._images):
+            self._handle = None
 
     def __repr__(self) -> str:
         state = "alive" if self.is_alive else "ended"

@@ -33,6 +33,18 @@ _PATIENCE = 60
 _KEEP = 0x3FFFFFFE
 
 
+def mount_options(fstype: str | None, options: str) -> tuple[Any, list[Any]]:
+    """As of mount(8), in C's structure, and what has to outlive its use."""
+    raw = ffi.new("struct tane_mount_options *")
+    raw.size = ffi.sizeof("struct tane_mount_options")
+    keep = [ffi.new("char[]", options.encode())]
+    raw.options = keep[0]
+    if fstype is not None:
+        keep.append(ffi.new("char[]", fstype.encode()))
+        raw.type = keep[-1]
+    return raw, keep
+
+
 class Mount(Xattrs, Closing):
     """A mounted file system of an image; made by `tane.open` or `Image.mount`.
 
