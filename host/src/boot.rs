@@ -1,6 +1,7 @@
 //! Making a kernel: what it is made with, and its first moments.
 
 use crate::abi;
+use crate::ahead;
 use crate::area::{self, Area};
 use crate::bias;
 use crate::call::{Caller, GONE};
@@ -27,6 +28,8 @@ pub struct Builder {
     pub randomise: bool,
     pub vmalloc: u64,
     pub user_window: u64,
+    /// What it will surely use of its RAM: another thread gets that from the host.
+    pub working_set: u64,
     /// Instead of the host's clocks and entropy. One CPU only.
     pub deterministic: Option<Deterministic>,
     #[allow(clippy::type_complexity)]
@@ -42,6 +45,7 @@ impl Default for Builder {
             randomise: true,
             vmalloc: 16 << 30,
             user_window: 64 << 30,
+            working_set: 0,
             deterministic: None,
             log: None,
         }
@@ -150,7 +154,7 @@ impl Builder {
         };
         let inner = Inner::new(parts, cpus).ok_or(BootError::TooManyKernels)?;
         prepare(&inner, &self.cmdline, cpus);
-        start(&inner)?;
+        start(&inner, self.working_set)?;
         Ok(Kernel::new(inner))
     }
 }
@@ -190,7 +194,7 @@ fn prepare(inner: &Arc<Inner>, cmdline: &str, cpus: u32) {
 }
 
 /// Boot on this thread: the answer to process 1's first request says it is up.
-fn start(inner: &Arc<Inner>) -> Result<(), BootError> {
+fn start(inner: &Arc<Inner>, working_set: u64) -> Result<(), BootError> {
     thread::ensure_signal_stack();
     let cpu = inner.cpu(0);
     assert!(cpu.try_lock(), "a CPU that nobody knows yet");
@@ -201,6 +205,12 @@ fn start(inner: &Arc<Inner>) -> Result<(), BootError> {
             BootError::Thread(error)
         })?;
         inner.add_service(thread);
+    }
+    if working_set != 0 {
+        // Without it all is well, but slower.
+        if let Ok(Some(thread)) = ahead::spawn(inner, working_set) {
+            inner.add_service(thread);
+        }
     }
     let caller = Caller {
         slot: inner.area.init_thread(),

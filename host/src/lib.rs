@@ -26,6 +26,7 @@
 //! [`Kernel`] handle gives all of it back.
 
 pub mod abi;
+mod ahead;
 mod area;
 mod bias;
 mod boot;

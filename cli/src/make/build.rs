@@ -21,6 +21,8 @@ pub struct Recipe<'a> {
     /// Bytes of the file system, of one that has a size before it is made.
     pub size: u64,
     pub inodes: u64,
+    /// Bytes of Linux's memory that filling it takes.
+    pub working_set: u64,
     /// Seconds since 1970.
     pub time: u64,
     pub label: Option<&'a str>,
@@ -153,7 +155,8 @@ fn filled(
     let file = new.open()?;
     let disk = NewDisk::new(file, start, recipe.size).map_err(|e| new.fail(&e))?;
     let plain = filling.kind.starts_with("ext") || filling.kind == "vfat";
-    let machine = Machine::deterministic(recipe.time, recipe.identity.seed, plain, global)?;
+    let (time, seed) = (recipe.time, recipe.identity.seed);
+    let machine = Machine::deterministic(time, seed, plain, recipe.working_set, global)?;
     fill(Arc::new(disk), &new.path, machine, filling, report, global)?;
     settle::after_mount(filling.kind, &new.open()?, start, recipe.time).map_err(|e| new.fail(&e))
 }

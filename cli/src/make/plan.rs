@@ -10,6 +10,8 @@ use sha2::{Digest, Sha256};
 
 const BLOCK: u64 = 4096;
 const INODE: u64 = 256;
+/// What Linux has in memory of a file beside its blocks: inode and name.
+const IN_MEMORY: u64 = 1300;
 
 pub struct Plan {
     pub files: u64,
@@ -18,6 +20,8 @@ pub struct Plan {
     pub inodes: u64,
     /// Bytes that a file system of them should have.
     pub size: u64,
+    /// Bytes of memory that Linux takes to write all that, if it has as much.
+    pub working_set: u64,
     /// The newest modification.
     pub newest: Time,
 }
@@ -66,6 +70,7 @@ impl Plan {
             bytes,
             inodes,
             size: size.next_multiple_of(1 << 20),
+            working_set: content + inodes * IN_MEMORY,
             newest,
         }
     }

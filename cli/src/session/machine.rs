@@ -60,17 +60,21 @@ impl Machine {
 
     /// A kernel that does the same each time: see [`tane::Builder::deterministic`].
     /// It has one CPU, whatever the command line says. `plain`: it is for an ext2,
-    /// ext3, ext4 or FAT.
-    pub fn deterministic(time: u64, seed: u64, plain: bool, global: &Global) -> Result<Machine> {
+    /// ext3, ext4 or FAT. `working_set`: bytes of memory that it will use.
+    pub fn deterministic(
+        time: u64,
+        seed: u64,
+        plain: bool,
+        working_set: u64,
+        global: &Global,
+    ) -> Result<Machine> {
         // Memory that is touched for the first time costs the host more than what is
         // used again, and these have no use for much.
         const LITTLE: u64 = 64 << 20;
         let tiny = tane::tiny_image().filter(|_| plain && global.kernel.is_none());
         let image = tiny.map_or_else(|| kernel_image(global), Ok)?;
-        let mut builder = builder(&image, global);
-        if plain && global.memory.is_none() {
-            builder = builder.memory(LITTLE);
-        }
+        let memory = global.memory.or(plain.then_some(LITTLE));
+        let builder = builder(&image, memory, global).working_set(working_set);
         Machine::boot(builder.cpus(1).deterministic(time, seed), global)
     }
 
@@ -92,12 +96,7 @@ impl Machine {
     }
 
     fn booted(image: &Path, memory: Option<u64>, global: &Global) -> Result<Machine> {
-        let builder = builder(image, global);
-        let builder = match memory {
-            Some(bytes) => builder.memory(bytes),
-            None => builder,
-        };
-        Machine::boot(builder, global)
+        Machine::boot(builder(image, memory, global), global)
     }
 
     fn boot(builder: tane::Builder, global: &Global) -> Result<Machine> {
@@ -434,9 +433,9 @@ pub(super) fn tiny_image(global: &Global) -> Option<PathBuf> {
     }
 }
 
-fn builder(image: &Path, global: &Global) -> tane::Builder {
+fn builder(image: &Path, memory: Option<u64>, global: &Global) -> tane::Builder {
     let mut builder = tane::Kernel::builder().image(image);
-    if let Some(memory) = global.memory {
+    if let Some(memory) = memory {
         builder = builder.memory(memory);
     }
     if let Some(count) = global.cpus {

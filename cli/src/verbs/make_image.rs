@@ -174,6 +174,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         },
         size,
         inodes: plan.inodes,
+        working_set: plan.working_set,
         time,
         label: args.label.as_deref(),
         uuid,
