@@ -38,6 +38,7 @@ fn raid_parity_aes_and_sha_256_are_by_vector_instructions() {
     }
     if has!("avx2") {
         assert!(line("raid6: skipped pq benchmark").contains("avx"));
+        assert!(line("recovery algorithm instead").contains("avx"));
     }
     let proc = kernel.tree("/proc").expect("/proc");
     let listed = proc.read_to_string("crypto").expect("reads");
