@@ -44,6 +44,12 @@ static void tane_handle_irq(unsigned int irq)
 	}
 }
 
+static void tane_heed_stop(void)
+{
+	if (unlikely(tane_vcpu_get(pending) & BIT_ULL(TANE_IRQ_STOP)))
+		tane_stop();
+}
+
 static void tane_handle_pending(struct pt_regs *regs)
 {
 	struct tane_vcpu *vcpu = tane_vcpu();
@@ -53,6 +59,8 @@ static void tane_handle_pending(struct pt_regs *regs)
 
 	irq_enter();
 	while ((pending = READ_ONCE(vcpu->pending))) {
+		/* Comes at any time, once: cleared with others it would be lost. */
+		tane_heed_stop();
 		/* Always locked: the host sets bits from its other threads. */
 		asm volatile("lock andq %1, %0" : "+m" (vcpu->pending)
 			     : "r" (~pending) : "memory");
@@ -61,12 +69,6 @@ static void tane_handle_pending(struct pt_regs *regs)
 	}
 	irq_exit();
 	set_irq_regs(old);
-}
-
-static void tane_heed_stop(void)
-{
-	if (unlikely(tane_vcpu_get(pending) & BIT_ULL(TANE_IRQ_STOP)))
-		tane_stop();
 }
 
 /*
@@ -87,7 +89,6 @@ void tane_irq_poll(void)
 	struct pt_regs *regs = tane_vcpu_get(in_user) ? &tane_user_regs :
 							&tane_kernel_regs;
 
-	tane_heed_stop();
 	do {
 		tane_vcpu_set(irq_enabled, ARCH_IRQ_DISABLED);
 		barrier();
