@@ -319,8 +319,13 @@ impl<'a, 'r> Reader<'a, 'r> {
         let shares = self.sharing.of(fd, stat);
         let small = stat.size as usize <= DATA - head_size.min(DATA) && !has_holes;
         if !small || shares.is_some() || stat.size == 0 && self.endless(fd)? {
-            let more = (link, shares);
-            return self.large_file(fd, stat, to, &xattrs, more, has_holes);
+            let more = large::More {
+                link,
+                shares,
+                has_holes,
+                plain,
+            };
+            return self.large_file(fd, stat, to, &xattrs, more);
         }
         self.out.reserve(head_size + stat.size as usize)?;
         let head = self.out.head(to, *stat, &xattrs, link);

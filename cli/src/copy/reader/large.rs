@@ -6,7 +6,7 @@ use super::super::sharing::Shares;
 use super::super::SparseMode;
 use super::{Reader, Result, Trouble};
 use crate::interrupt;
-use crate::sys::{Errno, Fd, Flags, Stat, Xattrs};
+use crate::sys::{Errno, Fd, Stat, Xattrs};
 use std::ffi::CStr;
 use tane::{Content, Place};
 
@@ -20,6 +20,15 @@ const RANGE: u64 = 4 << 20;
 /// Descriptors that a batch holds at most: a process may have 1024.
 const SENT: u32 = 64;
 
+/// What is known of a file already.
+pub(super) struct More {
+    pub link: Option<LinkId>,
+    pub shares: Option<Shares>,
+    pub has_holes: bool,
+    /// Its bytes are on the disk as they are.
+    pub plain: bool,
+}
+
 impl Reader<'_, '_> {
     /// Files of procfs and the like say they are empty and are not.
     pub(super) fn endless(&self, fd: &Fd) -> Result<bool> {
@@ -32,9 +41,14 @@ impl Reader<'_, '_> {
         stat: &mut Stat,
         to: &CStr,
         xattrs: &Xattrs,
-        (link, shares): (Option<LinkId>, Option<Shares>),
-        has_holes: bool,
+        more: More,
     ) -> Result<()> {
+        let More {
+            link,
+            shares,
+            has_holes,
+            plain,
+        } = more;
         let end = if stat.size == 0 { u64::MAX } else { stat.size };
         if has_holes && self.maps {
             self.map(fd, end)?;
@@ -48,8 +62,8 @@ impl Reader<'_, '_> {
         self.out.push(Op::Begin(head));
         let place = self
             .place(stat.dev)
-            .filter(|_| stat.size >= BY_HOST && !self.maps);
-        let result = match place.filter(|_| Flags::and_plain(fd).1) {
+            .filter(|_| plain && stat.size >= BY_HOST && !self.maps);
+        let result = match place {
             Some(place) => self.by_host(fd, place, end),
             None => self.by_kernel(fd, 0, end, has_holes),
         };
