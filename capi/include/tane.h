@@ -460,8 +460,9 @@ struct tane_image_options {
  * it. All calls on the image, its mounts and their files are then made there. What
  * differs:
  *
- * - Kernel memory has no place in this process: tane_map(), tane_buffer_alloc() and
- *   tane_syscall() are -EOPNOTSUPP. Buffers MUST be memory of the caller.
+ * - Kernel memory has no place in this process: tane_map(), tane_buffer_alloc(),
+ *   tane_fdopen() and tane_syscall() are -EOPNOTSUPP. Buffers MUST be memory of the
+ *   caller.
  * - When the worker has died, calls return -ESHUTDOWN, and the message says of what.
  *   One that does not answer keeps calls waiting: see interrupted and milliseconds.
  * - What the worker answers is checked: what cannot be is -EIO. Names in directories
@@ -688,6 +689,16 @@ struct tane_file;
  */
 int tane_open(struct tane_mount *mount, const char *path, int flags,
 	      uint32_t mode, struct tane_file **file);
+
+/*
+ * Make a file of a descriptor that tane_syscall() gave, such as those of
+ * io_uring_setup(2), memfd_create(2) and pipe(2): tane_map() makes the rings of an
+ * io_uring memory of this process. On success returns 0 and *file, which the caller
+ * ends with tane_close(), and the descriptor with it.
+ *
+ * -EBADF  there is no such descriptor
+ */
+int tane_fdopen(struct tane_kernel *kernel, int fd, struct tane_file **file);
 
 /* End the handle. Errors of writing are tane_fsync()'s to report. */
 void tane_close(struct tane_file *file);

@@ -2,7 +2,7 @@
 //! and the kernel, which answers bad pointers itself.
 
 use crate::error::{answer, answer64, done, Failure, Result};
-use crate::kernel::elsewhere;
+use crate::kernel::{elsewhere, TaneKernel};
 use crate::mount::{Side, TaneMount};
 use crate::pass::{self, bytes, give, handle, take};
 use crate::stat::RawStat;
@@ -49,6 +49,28 @@ pub unsafe extern "C" fn tane_open(
                 Ok(TaneFile::Here(file))
             }
             Side::There(mount) => Ok(TaneFile::There(mount.open_file(name, flags, mode)?)),
+        })
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn tane_fdopen(
+    kernel: *mut TaneKernel,
+    fd: i32,
+    file: *mut *mut TaneFile,
+) -> i32 {
+    // SAFETY: as tane.h says.
+    answer(|| unsafe {
+        let kernel = handle(kernel)?.here()?;
+        give(file, || {
+            let args = [fd as u64, libc::F_GETFD as u64, 0, 0, 0, 0];
+            match kernel.syscall(libc::SYS_fcntl, args) {
+                0.. => Ok(TaneFile::Here(File::from_kernel_fd(kernel, fd))),
+                errno => Err(Failure::of_errno(
+                    -errno as i32,
+                    &format!("use descriptor {fd}"),
+                )),
+            }
         })
     })
 }

@@ -6,6 +6,7 @@ mod common;
 use common::{has_kernel, libraries, run, source};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tane_test_support::sums;
 
 /// A directory for one test, which is removed with it.
 struct Scratch(PathBuf);
@@ -56,14 +57,25 @@ fn ext4(scratch: &Scratch, tree: Option<&Path>) -> PathBuf {
     let image = scratch.0.join("image");
     let file = std::fs::File::create(&image).expect("a file");
     file.set_len(32 << 20).expect("its size");
-    let mut mkfs = Command::new("mkfs.ext4");
-    mkfs.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin");
+    let mut mkfs = sbin("mkfs.ext4");
     mkfs.args(["-qF", "-L", "test"]);
     if let Some(tree) = tree {
         mkfs.arg("-d").arg(tree);
     }
     run(mkfs.arg(&image));
     image
+}
+
+/// Programs of e2fsprogs lie where an ordinary user's PATH does not look.
+fn sbin(name: &str) -> Command {
+    let mut command = Command::new(name);
+    command.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin");
+    command
+}
+
+/// e2fsck is content.
+fn fsck(image: &Path) {
+    run(sbin("e2fsck").arg("-fn").arg(image));
 }
 
 fn start(program: &Path) -> Command {
@@ -85,9 +97,7 @@ fn the_calls_keep_the_promises_of_the_header() {
         }
         let image = ext4(&scratch, None);
         run(start(&program).arg(&image));
-        let mut fsck = Command::new("e2fsck");
-        fsck.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin");
-        run(fsck.arg("-fn").arg(&image));
+        fsck(&image);
     }
 }
 
@@ -100,9 +110,35 @@ fn memory_keeps_the_promises_of_the_header() {
     }
     let image = ext4(&scratch, None);
     run(start(&program).arg(&image));
-    let mut fsck = Command::new("e2fsck");
-    fsck.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin");
-    run(fsck.arg("-fn").arg(&image));
+    fsck(&image);
+}
+
+#[test]
+fn io_uring_reads_and_writes_through_registered_buffers() {
+    let scratch = Scratch::new("ring");
+    let program = cc(&scratch, "tests/uring.c", SHARED);
+    let Some(kernel) = tane_test_support::image("default") else {
+        return;
+    };
+    let tree = scratch.0.join("tree");
+    std::fs::create_dir(&tree).expect("a directory");
+    // No whole number of pages, which O_DIRECT rounds up to.
+    let bytes = sums::bytes(1_300_123, 0);
+    std::fs::write(tree.join("data"), &bytes).expect("a file");
+    let image = ext4(&scratch, Some(&tree));
+    let mut program = start(&program);
+    run(program
+        .env("TANE_IMAGE", kernel)
+        .arg(&image)
+        .arg(tree.join("data")));
+    fsck(&image);
+    for name in ["written", "written-direct"] {
+        // It shares no code with Linux.
+        let mut debugfs = sbin("debugfs");
+        debugfs.arg("-R").arg(format!("cat {name}")).arg(&image);
+        let output = debugfs.output().expect("debugfs");
+        assert!(output.stdout == bytes, "{name}: {output:?}");
+    }
 }
 
 #[test]
@@ -135,6 +171,41 @@ fn the_list_example_reads_through_its_own_functions() {
     let mut names: Vec<_> = text.lines().collect();
     names.sort_unstable();
     assert_eq!(names, ["hello", "lost+found"]);
+}
+
+#[test]
+fn the_uring_example_reads_a_tree_in_batches() {
+    let scratch = Scratch::new("uring");
+    let program = cc(&scratch, "examples/uring.c", SHARED);
+    let Some(kernel) = tane_test_support::image("default") else {
+        return;
+    };
+    let tree = scratch.0.join("tree");
+    std::fs::create_dir(&tree).expect("a directory");
+    sums::tree(&tree);
+    let image = ext4(&scratch, Some(&tree));
+    let uring = |arguments: &[&str]| {
+        let mut uring = start(&program);
+        uring.env("TANE_IMAGE", &kernel).args(arguments);
+        uring
+    };
+    let image = image.to_str().expect("our name");
+    for poll in [&[][..], &["--poll"]] {
+        let text = run(&mut uring(&[poll, &[image, "/"]].concat()));
+        assert_eq!(sums::sorted(&text), sums::cksum(&tree));
+        let text = run(&mut uring(&[poll, &[image, "a/b/c/8"]].concat()));
+        let lines = sums::sorted(&text);
+        assert!(
+            lines.len() == 1 && lines[0].ends_with(" 1000003 a/b/c/8/file"),
+            "{text}"
+        );
+    }
+    let output = uring(&[image, "/none"]).output().expect("it runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        errors.starts_with("uring: ") && errors.contains("/none: "),
+        "{errors}"
+    );
 }
 
 #[test]

@@ -1,60 +1,31 @@
-//! Promises of io_uring from the host process, by the example `uring`: what it
-//! reads is what cksum(1) of coreutils reads, on two Linuxes.
+//! Promises of io_uring from the host process: by the example `uring`, which reads
+//! what cksum(1) of coreutils reads, on two Linuxes, and by the ring it is made with.
 
 mod common;
 mod inside;
 mod medium;
+#[path = "../examples/uring/ring.rs"]
+#[allow(dead_code)] // the example uses the rest
+mod ring;
 
 use common::{tool, TempDir};
-use medium::Random;
+use medium::Medium;
+use ring::{Ring, Submission};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
-use tane_test_support::skip;
+use tane::{errno_of, File, Kernel, OpenOptions};
+use tane_test_support::{skip, sums};
 
 fn example() -> &'static Path {
     static PLACE: OnceLock<PathBuf> = OnceLock::new();
     PLACE.get_or_init(|| inside::example("uring"))
 }
 
-/// Files of all sizes around those of a page and of the example's reads, and
-/// more of them than it has under way at a time.
 fn tree(dir: &TempDir) -> PathBuf {
     let tree = dir.path().join("tree");
-    let mut random = Random(1);
-    for (i, len) in [
-        0, 1, 4095, 4096, 131_071, 131_072, 131_073, 262_144, 1_000_003,
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let deep = tree.join("a/b/c").join(i.to_string());
-        std::fs::create_dir_all(&deep).expect("a directory");
-        std::fs::write(deep.join("file"), random.bytes(len)).expect("a file");
-    }
-    for i in 0..200 {
-        let len = random.below(9000) as usize;
-        std::fs::write(tree.join(format!("f{i}")), random.bytes(len)).expect("a file");
-    }
-    std::os::unix::fs::symlink("f1", tree.join("link")).expect("a link");
+    sums::tree(&tree);
     tree
-}
-
-fn sorted(text: &str) -> Vec<String> {
-    let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
-    lines.sort_unstable();
-    lines
-}
-
-/// What cksum(1) says of the files of a tree.
-fn expected(tree: &Path) -> Vec<String> {
-    let mut find = Command::new("find");
-    find.args([".", "-type", "f", "-printf", "%P\\0"]);
-    let names = find.current_dir(tree).output().expect("find").stdout;
-    let names = String::from_utf8(names).expect("our names");
-    let mut cksum = Command::new("cksum");
-    cksum.args(names.split_terminator('\0'));
-    sorted(&inside::run(cksum.current_dir(tree)))
 }
 
 fn uring(arguments: &[&str], from: &Path) -> Output {
@@ -71,8 +42,8 @@ fn reads_all(arguments: &[&str], from: &Path, tree: &Path) {
     let output = uring(arguments, from);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {errors}", output.status);
-    let lines = sorted(&String::from_utf8_lossy(&output.stdout));
-    assert_eq!(lines, expected(tree), "{errors}");
+    let lines = sums::sorted(&String::from_utf8_lossy(&output.stdout));
+    assert_eq!(lines, sums::cksum(tree), "{errors}");
     // By what the kernel says of the ring, not by what was asked for.
     let polled = errors.contains(" of the kernel looks for requests");
     assert_eq!(polled, arguments.contains(&"--poll"), "{errors}");
@@ -135,4 +106,130 @@ fn what_is_no_image_is_an_error_of_the_example() {
     assert_eq!(output.status.code(), Some(1));
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(errors.contains("mount "), "{errors}");
+}
+
+const PIECE: usize = 64 << 10;
+const OP_WRITE_FIXED: u8 = 5;
+
+/// A ring with this memory registered.
+fn with(kernel: &Kernel, memory: &mut [u8]) -> std::io::Result<Ring> {
+    let ring = Ring::new(kernel, 32, 0).expect("a ring");
+    let part = libc::iovec {
+        iov_base: memory.as_mut_ptr().cast(),
+        iov_len: memory.len(),
+    };
+    ring.register_buffers(&[part]).map(|()| ring)
+}
+
+/// Have the pieces of a buffer read or written, all at once, as much of each as the
+/// results say.
+fn pieces(ring: &mut Ring, opcode: u8, file: &File, memory: &mut [u8]) -> Vec<i32> {
+    let count = memory.chunks(PIECE).len();
+    for (i, piece) in memory.chunks_mut(PIECE).enumerate() {
+        let request = Submission {
+            opcode,
+            fd: file.kernel_fd(),
+            off: (i * PIECE) as u64,
+            addr: piece.as_mut_ptr() as u64,
+            len: piece.len() as u32,
+            user_data: i as u64,
+            ..Submission::default()
+        };
+        // SAFETY: all are waited for below.
+        unsafe { ring.push(request) };
+    }
+    ring.submit(count as u32).expect("submits");
+    let mut results = vec![0; count];
+    while let Some(completion) = ring.next() {
+        results[completion.user_data as usize] = completion.result;
+    }
+    results
+}
+
+/// Through the page cache, and past it.
+fn ways() -> [(&'static str, OpenOptions); 2] {
+    [("f", 0), ("direct", libc::O_DIRECT)].map(|(name, flags)| {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(flags);
+        (name, options)
+    })
+}
+
+#[test]
+fn io_uring_reads_into_a_registered_buffer() {
+    let Some(kernel) = inside::default_kernel() else {
+        return;
+    };
+    let medium = Medium::mke2fs(16, "-t ext4");
+    let mount = medium.mount(&kernel).expect("mounts");
+    let content = sums::bytes(16 * PIECE, 1);
+    for (name, options) in ways() {
+        mount.write(name, &content).expect("writes");
+        let file = options.open(&mount, name).expect("opens");
+        file.sync_all().expect("reaches the disk");
+        // What is not asked for stays as it is.
+        let mut buffer = kernel.buffer(18 * PIECE).expect("a buffer");
+        buffer.fill(0x5e);
+        let mut ring = with(&kernel, &mut buffer).expect("registers");
+        let middle = PIECE..17 * PIECE;
+        let results = pieces(&mut ring, ring::OP_READ_FIXED, &file, &mut buffer[middle]);
+        assert_eq!(results, [PIECE as i32; 16]);
+        assert!(buffer[PIECE..17 * PIECE] == content[..], "{name}");
+        let mut around = buffer[..PIECE].iter().chain(&buffer[17 * PIECE..]);
+        assert!(around.all(|&byte| byte == 0x5e), "{name}");
+    }
+}
+
+#[test]
+fn io_uring_writes_from_a_registered_buffer() {
+    let Some(kernel) = inside::default_kernel() else {
+        return;
+    };
+    let medium = Medium::mke2fs(16, "-t ext4");
+    let mount = medium.mount(&kernel).expect("mounts");
+    let content = sums::bytes(16 * PIECE, 2);
+    for (name, mut options) in ways() {
+        let file = options.create(true).open(&mount, name).expect("opens");
+        let mut buffer = kernel.buffer(16 * PIECE).expect("a buffer");
+        buffer.copy_from_slice(&content);
+        let mut ring = with(&kernel, &mut buffer).expect("registers");
+        let results = pieces(&mut ring, OP_WRITE_FIXED, &file, &mut buffer);
+        assert_eq!(results, [PIECE as i32; 16]);
+    }
+    mount.unmount().expect("unmounts");
+    for (name, _) in ways() {
+        assert!(medium.debugfs_cat(&format!("/{name}")) == content, "{name}");
+    }
+    assert_eq!(medium.fault(), None);
+}
+
+#[test]
+fn ordinary_memory_cannot_be_registered() {
+    let Some(kernel) = inside::default_kernel() else {
+        return;
+    };
+    let error = with(&kernel, &mut vec![0; PIECE])
+        .err()
+        .expect("no page of the kernel's");
+    assert_eq!(errno_of(&error), Some(libc::EFAULT));
+}
+
+#[test]
+fn a_request_outside_of_its_registered_buffer_is_efault() {
+    let Some(kernel) = inside::default_kernel() else {
+        return;
+    };
+    let medium = Medium::mke2fs(16, "-t ext4");
+    let mount = medium.mount(&kernel).expect("mounts");
+    mount.write("f", [1; PIECE]).expect("writes");
+    let file = OpenOptions::new()
+        .read(true)
+        .open(&mount, "f")
+        .expect("opens");
+    let mut buffer = kernel.buffer(2 * PIECE).expect("a buffer");
+    let mut ring = with(&kernel, &mut buffer[..PIECE]).expect("registers");
+    let beside = &mut buffer[1..=PIECE];
+    let results = pieces(&mut ring, ring::OP_READ_FIXED, &file, beside);
+    assert_eq!(results, [-libc::EFAULT]);
+    assert!(buffer.iter().all(|&byte| byte == 0));
 }

@@ -2,22 +2,10 @@
 //! with results, and the host's tools by the package that has them.
 #![allow(dead_code)]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use tane::{Kernel, Tree};
-
-/// The image of this configuration, in `TANE_TEST_IMAGE_DIR` or where
-/// `make images` leaves it. None, and the test is skipped, where it is to go
-/// without.
-#[track_caller]
-pub fn image(config: &str) -> Option<PathBuf> {
-    let dir = std::env::var_os("TANE_TEST_IMAGE_DIR").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../build/images"),
-        PathBuf::from,
-    );
-    let path = dir.join(format!("tane-{config}.elf"));
-    tane_test_support::has_kernel(Ok::<_, tane::Error>(path))
-}
+pub use tane_test_support::image;
 
 /// What to boot that image with, `TANE_TEST_CMDLINE` included; more may be added.
 #[track_caller]

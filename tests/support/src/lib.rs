@@ -5,6 +5,7 @@
 //! it and counts that test as skipped.
 
 pub mod http;
+pub mod sums;
 
 use std::fmt::Display;
 use std::io::Write;
@@ -64,6 +65,18 @@ pub fn has_kernel<E: Display>(image: Result<PathBuf, E>) -> Option<PathBuf> {
         Ok(path) => panic!("no kernel image {}: {remedy}", path.display()),
         Err(error) => panic!("{error}: {remedy}"),
     }
+}
+
+/// The kernel image of this configuration, in `TANE_TEST_IMAGE_DIR` or where
+/// `make images` leaves it. None, and the test is skipped, where it is to go
+/// without.
+#[track_caller]
+pub fn image(config: &str) -> Option<PathBuf> {
+    let dir = std::env::var_os("TANE_TEST_IMAGE_DIR").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/images"),
+        PathBuf::from,
+    );
+    has_kernel(Ok::<_, &str>(dir.join(format!("tane-{config}.elf"))))
 }
 
 /// Whether this test runs as root; it is skipped otherwise.
