@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <tane.h>
 #include <time.h>
@@ -79,6 +80,25 @@ static void a_dead_worker_is_eshutdown_and_says_of_what(void)
 	CHECK(tane_pread(open, text, sizeof(text), 0) == -ESHUTDOWN);
 	tane_close(open);
 	close_it(&at, -ESHUTDOWN);
+}
+
+static void what_shares_memory_with_the_kernel_is_refused(void)
+{
+	struct opened at = open_it(NULL);
+	struct tane_buffer *buffer = NULL;
+	struct tane_file *open, *made = NULL;
+	struct tane_kernel *kernel;
+	struct tane_map *map = NULL;
+
+	CHECK(!tane_image_kernel(at.image, &kernel));
+	CHECK(!tane_open(at.mount, "hello", O_RDONLY, 0, &open));
+	CHECK(tane_map(open, 0, 7, 0, &map) == -EOPNOTSUPP && !map);
+	CHECK(tane_buffer_alloc(kernel, 1, &buffer) == -EOPNOTSUPP && !buffer);
+	CHECK(tane_fdopen(kernel, tane_fd(open), &made) == -EOPNOTSUPP && !made);
+	CHECK(tane_syscall(kernel, SYS_getppid, 0, 0, 0, 0, 0, 0) == -EOPNOTSUPP);
+	tane_close(open);
+	tane_kernel_close(kernel);
+	close_it(&at, 0);
 }
 
 static void a_time_limit_ends_it(void)
@@ -228,6 +248,7 @@ int main(int argc, char **argv)
 		return 2;
 	file = argv[1];
 	a_dead_worker_is_eshutdown_and_says_of_what();
+	what_shares_memory_with_the_kernel_is_refused();
 	a_time_limit_ends_it();
 	a_memory_limit_holds_and_too_little_is_an_error();
 	a_fork_of_the_caller_cannot_use_it_and_harms_nothing();
