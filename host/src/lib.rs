@@ -14,6 +14,7 @@
 //! errands.rs   what it does for other CPUs when it comes out of one
 //! thread.rs    host threads and the kernel tasks that serve them
 //! service.rs   one thread per virtual CPU for timers and device interrupts
+//! patience.rs  how soon they send a signal, and another
 //! signals.rs   faults and injected interrupts
 //! ops.rs       what the kernel asks of its host
 //! clock.rs     the host's clocks, or time that stands still
@@ -41,6 +42,7 @@ mod kernel;
 mod log;
 mod memory;
 mod ops;
+mod patience;
 mod service;
 mod signals;
 mod spin;

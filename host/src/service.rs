@@ -7,6 +7,7 @@ use crate::cpu::Cpu;
 use crate::errands;
 use crate::futex;
 use crate::inner::Inner;
+use crate::patience::Patience;
 use crate::signals;
 use crate::thread;
 use std::sync::atomic::Ordering;
@@ -15,10 +16,8 @@ use std::time::{Duration, Instant};
 
 /// How often to look whether a thread that keeps the CPU takes an interrupt.
 const TRIES: u32 = 200;
-/// How long an interrupt may stay unseen before its CPU gets a signal. It doubles
-/// with each signal without an effect: they queue up while a thread is stopped.
-const PATIENCE: Duration = Duration::from_millis(1);
-const PATIENCE_MAX: Duration = Duration::from_secs(1);
+/// How often a service thread that is inside looks whether something is due.
+const OFTEN: Duration = Duration::from_millis(1);
 /// How often to look whether time that stands still has to pass.
 const STILL: Duration = Duration::from_millis(2);
 
@@ -49,7 +48,7 @@ pub fn spawn(kernel: &Arc<Inner>, cpu: Cpu) -> std::io::Result<std::thread::Join
 fn serve(kernel: &Inner, cpu: Cpu) {
     let v = cpu.shared();
     let tid = thread::tid();
-    let mut patience = PATIENCE;
+    let mut patience = Patience::new();
     let alarm = Alarm::new(tid);
     errands::none_for_this_thread();
     loop {
@@ -66,22 +65,23 @@ fn serve(kernel: &Inner, cpu: Cpu) {
                 continue;
             }
             if cpu.try_lock_online() {
-                alarm.set(PATIENCE);
+                alarm.set(OFTEN);
                 run(kernel, cpu, tid);
                 alarm.set(Duration::ZERO);
-                patience = PATIENCE;
+                patience.renew();
             } else {
                 // Who leaves and sees the interrupt wakes this thread.
                 v.sleep_until.store(1, Ordering::SeqCst);
-                futex::wait(&v.kick, seen, Some(patience));
+                futex::wait(&v.kick, seen, Some(patience.time()));
                 v.sleep_until.store(0, Ordering::SeqCst);
+                let arrived = signals::taken(kernel.memory.base, v.cpu);
                 if interrupt(kernel, cpu) {
-                    patience = (patience * 2).min(PATIENCE_MAX);
+                    patience.sent(arrived);
                 }
             }
             continue;
         }
-        patience = PATIENCE;
+        patience.renew();
         sleep(kernel, cpu, seen);
     }
 }
@@ -211,15 +211,15 @@ fn inject(cpu: Cpu) -> bool {
 /// or heeds the interrupt, which tells it that nothing will come any more; it
 /// must be told before any CPU is locked, or it may wait for that one.
 pub fn seize(cpu: Cpu) {
-    let mut patience = PATIENCE;
-    let mut until = Instant::now() + patience;
+    let mut patience = Patience::new();
+    let mut until = Instant::now() + patience.time();
     while !cpu.try_lock() {
-        std::thread::sleep(PATIENCE / 10);
+        std::thread::sleep(OFTEN / 10);
         if Instant::now() >= until {
             if inject(cpu) {
-                patience = (patience * 2).min(PATIENCE_MAX);
+                patience.sent(0);
             }
-            until = Instant::now() + patience;
+            until = Instant::now() + patience.time();
         }
     }
 }

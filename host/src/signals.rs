@@ -13,7 +13,7 @@ use crate::tsan::set_action;
 use libc::sigaction as set_action;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::Mutex;
 
 const FAULTS: [i32; 5] = [
@@ -39,6 +39,8 @@ struct Entry {
     trap_invalid: AtomicU64,
     trap_interrupt: AtomicU64,
     id: AtomicU64,
+    /// How often the signal reached a thread that ran kernel code, by virtual CPU.
+    taken: [AtomicU32; abi::MAX_VCPUS],
 }
 
 static KERNELS: [Entry; MAX_KERNELS] = [const {
@@ -52,6 +54,7 @@ static KERNELS: [Entry; MAX_KERNELS] = [const {
         trap_invalid: AtomicU64::new(0),
         trap_interrupt: AtomicU64::new(0),
         id: AtomicU64::new(0),
+        taken: [const { AtomicU32::new(0) }; abi::MAX_VCPUS],
     }
 }; MAX_KERNELS];
 
@@ -156,6 +159,15 @@ pub fn inject(tid: u32) {
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, interrupt_signal()) };
 }
 
+/// How often the signal of [`inject`] has reached a thread in this virtual CPU.
+pub fn taken(base: u64, cpu: u32) -> u32 {
+    let kernel = KERNELS
+        .iter()
+        .find(|e| e.base.load(Ordering::Relaxed) == base);
+    let taken = kernel.and_then(|e| e.taken.get(cpu as usize));
+    taken.map_or(0, |taken| taken.load(Ordering::Relaxed))
+}
+
 fn find(rip: u64, rsp: u64) -> Option<&'static Entry> {
     KERNELS.iter().find(|e| {
         let base = e.base.load(Ordering::Acquire);
@@ -187,6 +199,9 @@ pub(crate) unsafe extern "C" fn handler(
     if signal == interrupt_signal() {
         if let Some(kernel) = find(rip, rsp) {
             let v = &*(cpu::gs() as *const abi::Vcpu);
+            if let Some(taken) = kernel.taken.get(v.cpu as usize) {
+                taken.fetch_add(1, Ordering::Relaxed);
+            }
             crate::service::raise_due_timer(v);
             if v.irq_enabled.load(Ordering::Relaxed) != 0 && v.pending.load(Ordering::Relaxed) != 0
             {
