@@ -12,7 +12,11 @@ use crate::inner::{Inner, Parts};
 use crate::kernel::Kernel;
 use crate::log::Log;
 use crate::memory::{Memory, Sizes, PAGE};
-use crate::{ops, service, thread};
+#[cfg(not(tane_tsan))]
+use crate::ops::table;
+#[cfg(tane_tsan)]
+use crate::tsan::table;
+use crate::{service, thread};
 use std::fmt;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -97,6 +101,8 @@ impl Builder {
     /// Load the image, start its service threads and boot it. Blocks until
     /// process 1 runs, some milliseconds.
     pub fn boot(self, image: &Image) -> Result<Kernel, BootError> {
+        #[cfg(tane_tsan)]
+        crate::tsan::prepare();
         cpu::detect();
         bias::prepare();
         thread::watch_forks();
@@ -170,7 +176,7 @@ fn prepare(inner: &Arc<Inner>, cmdline: &str, cpus: u32) {
             vcpu.cpu = i;
             vcpu.deadline.store(u64::MAX, Ordering::Relaxed);
         }
-        area.ops().write(ops::table(Arc::as_ptr(inner)));
+        area.ops().write(table(Arc::as_ptr(inner)));
         let boot = &mut *area.boot();
         boot.magic = abi::MAGIC;
         boot.version = abi::VERSION;

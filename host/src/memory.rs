@@ -17,7 +17,12 @@ use std::os::fd::{AsRawFd, FromRawFd};
 pub const PAGE: u64 = 4096;
 const GUARD: u64 = 2 << 20;
 /// Where `nokaslr` puts the image when the place is free; else at the next of its size.
-const FIXED_BASE: u64 = 0x1000_0000_0000;
+/// ThreadSanitizer leaves us only what is below 512 GiB: five kernels have room there,
+/// one beside the other.
+const FIXED_BASE: u64 = match cfg!(tane_tsan) {
+    false => 0x1000_0000_0000,
+    true => 64 << 30,
+};
 
 /// The reserved part of the address space. Unmapped when dropped.
 pub struct Memory {
@@ -238,16 +243,12 @@ unsafe fn reserve_at(va: u64, len: u64, flags: i32) -> io::Result<u64> {
 
 fn reserve(len: u64, randomise: bool) -> io::Result<u64> {
     for attempt in 0..64 {
-        let hint = if randomise || cfg!(tane_tsan) {
+        let hint = if randomise && !cfg!(tane_tsan) {
             let mut bits = 0u64;
             // SAFETY: fills eight bytes of ours.
             unsafe { libc::getrandom((&raw mut bits).cast(), 8, 0) };
-            match cfg!(tane_tsan) {
-                // 2 MiB steps anywhere in 1 TiB .. 96 TiB.
-                false => (1 << 40) + (bits % (95 << 19)) * (2 << 20),
-                // ThreadSanitizer leaves 512 GiB, which nothing else is in.
-                true => (64 << 30) + (bits % (340 << 9)) * (2 << 20),
-            }
+            // 2 MiB steps anywhere in 1 TiB .. 96 TiB.
+            (1 << 40) + (bits % (95 << 19)) * (2 << 20)
         } else {
             FIXED_BASE + attempt * len.next_multiple_of(1 << 30)
         };

@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::io;
 use std::sync::atomic::Ordering;
 
-type Host = *const c_void;
+pub type Host = *const c_void;
 
 pub fn table(host: *const Inner) -> abi::Ops {
     abi::Ops {
@@ -45,11 +45,11 @@ fn errno(result: io::Result<()>) -> i32 {
     }
 }
 
-extern "sysv64" fn monotonic(host: Host) -> u64 {
+pub extern "sysv64" fn monotonic(host: Host) -> u64 {
     inner(host).clock.monotonic()
 }
 
-extern "sysv64" fn realtime(host: Host) -> u64 {
+pub extern "sysv64" fn realtime(host: Host) -> u64 {
     inner(host).clock.realtime()
 }
 
@@ -85,20 +85,20 @@ extern "sysv64" fn discard(host: Host, pa: u64, len: u64) -> i32 {
     errno(inner(host).memory.discard(pa, len))
 }
 
-extern "sysv64" fn kick(host: Host, cpu: u32) {
+pub extern "sysv64" fn kick(host: Host, cpu: u32) {
     if inner(host).put_off(cpu) {
         return;
     }
     inner(host).cpu(cpu).kick();
 }
 
-extern "sysv64" fn yield_(host: Host) {
+pub extern "sysv64" fn yield_(host: Host) {
     inner(host).do_kicks();
     // SAFETY: no arguments.
     unsafe { libc::sched_yield() };
 }
 
-extern "sysv64" fn wake(_: Host, thread: *const abi::Thread) {
+pub extern "sysv64" fn wake(_: Host, thread: *const abi::Thread) {
     // SAFETY: a slot of the shared area.
     let thread = unsafe { &*thread };
     if thread.sleeping.load(Ordering::SeqCst) != 0 {

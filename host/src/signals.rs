@@ -277,6 +277,8 @@ unsafe fn divert(regs: &mut [i64; 23], trampoline: u64, arg1: u64, arg2: u64) {
     let get = |reg: i32| regs[reg as usize] as u64;
     let rsp = get(libc::REG_RSP);
     let frame = (rsp - 16 - size_of::<PtRegs>() as u64) & !15;
+    #[cfg(tane_tsan)]
+    let stack = crate::tsan::Stack::acquire(frame as usize);
     (frame as *mut PtRegs).write(PtRegs {
         r15: get(libc::REG_R15),
         r14: get(libc::REG_R14),
@@ -300,6 +302,8 @@ unsafe fn divert(regs: &mut [i64; 23], trampoline: u64, arg1: u64, arg2: u64) {
         rsp,
         ss: 0,
     });
+    #[cfg(tane_tsan)]
+    stack.release();
     for (reg, value) in [
         (libc::REG_RSP, frame),
         (libc::REG_RDI, frame),

@@ -1,7 +1,10 @@
 //! What is different under ThreadSanitizer (scripts/sanitize sets `tane_tsan`).
 
 use crate::signals::handler;
-use std::arch::global_asm;
+use crate::{abi, ops};
+use std::arch::{asm, global_asm};
+use std::ffi::{c_char, c_void, CStr};
+use std::sync::Once;
 
 // The interrupt signal concerns kernel code only, which lies below 512 GiB here
 // (memory.rs). Elsewhere it may have come in the middle of the sanitizer, whose
@@ -77,4 +80,85 @@ pub unsafe fn set_action(
         (&raw mut (*old).sa_mask).cast::<u64>().write(before.mask);
     }
     done as i32
+}
+
+extern "C" {
+    fn __tsan_acquire(address: *mut c_void);
+    fn __tsan_release(address: *mut c_void);
+    fn __sanitizer_symbolize_pc(pc: usize, format: *const c_char, to: *mut c_char, len: usize);
+}
+
+/// Have the sanitizer start the program that knows names. It does so with fork(), when
+/// it wants to report or suppress something: on a kernel stack, which parent and child
+/// would share, both went astray.
+pub fn prepare() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        const FORMAT: &CStr = c"%f";
+        let mut name = [0; 128];
+        // SAFETY: writes at most that many bytes.
+        unsafe {
+            let pc = prepare as *const () as usize;
+            __sanitizer_symbolize_pc(pc, FORMAT.as_ptr(), name.as_mut_ptr(), name.len());
+        }
+    });
+}
+
+/// A kernel stack passes from one host thread to the next as its task does, by locks of
+/// the kernel that the sanitizer does not see. It is told of them for what we keep on
+/// such a stack, and for nothing else: between this and [`Stack::release`] the stack is
+/// this thread's.
+#[derive(Clone, Copy)]
+pub struct Stack(usize);
+
+impl Stack {
+    /// Stacks have this size, or are of several such parts.
+    const SIZE: usize = 16 << 10;
+
+    /// # Safety
+    /// `rsp` points into a stack of a kernel.
+    pub unsafe fn acquire(rsp: usize) -> Stack {
+        let stack = Stack(rsp & !(Self::SIZE - 1));
+        __tsan_acquire(stack.0 as *mut c_void);
+        stack
+    }
+
+    #[inline(always)]
+    fn here() -> Stack {
+        let rsp: usize;
+        // SAFETY: reads a register; called by what the kernel calls.
+        unsafe {
+            asm!("mov {}, rsp", out(reg) rsp, options(nomem, nostack, preserves_flags));
+            Self::acquire(rsp)
+        }
+    }
+
+    pub fn release(self) {
+        // SAFETY: as in acquire().
+        unsafe { __tsan_release(self.0 as *mut c_void) };
+    }
+}
+
+macro_rules! on_kernel_stacks {
+    ($($name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?;)*) => {
+        $(extern "sysv64" fn $name($($argument: $kind),*) $(-> $result)? {
+            let stack = Stack::here();
+            let result = ops::$name($($argument),*);
+            stack.release();
+            result
+        })*
+
+        /// The operations that run on kernel stacks are told to the sanitizer.
+        pub fn table(host: *const crate::inner::Inner) -> abi::Ops {
+            abi::Ops { $($name,)* ..ops::table(host) }
+        }
+    };
+}
+
+on_kernel_stacks! {
+    monotonic(host: ops::Host) -> u64;
+    realtime(host: ops::Host) -> u64;
+    kick(host: ops::Host, cpu: u32);
+    yield_(host: ops::Host);
+    wake(host: ops::Host, thread: *const abi::Thread);
 }

@@ -64,9 +64,12 @@ impl Ram {
         assert_eq!(failed, 0);
     }
 
-    /// Start again: everything is free.
+    /// Start again: everything is free, and zero as it was. A ring that is made of it
+    /// must not seem to have requests.
     pub fn forget(&self) {
-        *self.next.lock().unwrap() = 64;
+        let mut next = self.next.lock().unwrap();
+        (0..*next).for_each(|at| self.byte(at).store(0, Relaxed));
+        *next = 64;
     }
 
     pub fn byte(&self, pa: u64) -> &AtomicU8 {
