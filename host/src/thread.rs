@@ -89,7 +89,8 @@ fn find_or_attach(kernel: &Arc<Inner>, how: Wait) -> Result<Caller, i32> {
     }
     let caller = ATTACHMENTS
         .try_with(|list| {
-            let mut list = list.borrow_mut();
+            // Attaching goes through the kernel, which may call a device's callback.
+            let mut list = list.try_borrow_mut().map_err(|_| libc::EDEADLK)?;
             if let Some(known) = list.0.iter().find(|a| a.id == kernel.id) {
                 return Ok(known.caller);
             }

@@ -5,6 +5,7 @@ mod common;
 
 use common::{boot, nap, syscall};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use tane_host::{abi, Kernel};
 use tane_test_support::{eventually, skip};
@@ -228,38 +229,82 @@ fn a_halt_takes_the_cpu_from_its_keeper() {
     assert_eq!(syscall(&k, libc::SYS_getppid, &[]), refused);
 }
 
-/// A handler of the program's that calls while its thread is inside would wait
-/// for itself.
-#[test]
-fn a_call_from_inside_is_refused_as_a_deadlock() {
-    // Devices' callbacks run on the thread that is inside.
-    struct Reenters(std::sync::OnceLock<std::sync::Weak<Kernel>>, AtomicU64);
-    impl tane_host::Doorbell for Reenters {
-        fn notify(&self, _queue: u32) {}
-        fn status(&self) {
-            if let Some(kernel) = self.0.get().and_then(std::sync::Weak::upgrade) {
-                let answer = syscall(&kernel, libc::SYS_getppid, &[]);
-                self.1.store(answer as u64, Ordering::SeqCst);
-            }
+/// A device whose callback calls the kernel, and what it is answered. Callbacks run on
+/// the thread that is inside.
+#[derive(Default)]
+struct Reenters(OnceLock<Weak<Kernel>>, AtomicU64);
+
+impl tane_host::Doorbell for Reenters {
+    fn notify(&self, _queue: u32) {}
+    fn status(&self) {
+        if let Some(kernel) = self.0.get().and_then(Weak::upgrade) {
+            let answer = syscall(&kernel, libc::SYS_getppid, &[]);
+            self.1.store(answer as u64, Ordering::SeqCst);
         }
-        fn stop(&self) {}
     }
-    let k = std::sync::Arc::new(boot());
-    let device = std::sync::Arc::new(Reenters(Default::default(), AtomicU64::new(0)));
-    device.0.set(std::sync::Arc::downgrade(&k)).expect("once");
-    k.set_doorbell(0, Some(device.clone()));
+    fn stop(&self) {}
+}
+
+/// Put one into a slot; nobody has told the kernel yet.
+fn reentering(k: &Arc<Kernel>, slot: usize) -> Arc<Reenters> {
+    let device = Arc::new(Reenters::default());
+    device.0.set(Arc::downgrade(k)).expect("once");
+    k.set_doorbell(slot, Some(device.clone()));
     // SAFETY: the slot is ours; an empty one becomes an entropy source.
     unsafe {
-        let slot = &mut *k.virtio(0);
+        let slot = &mut *k.virtio(slot);
         slot.device_id = 4;
         slot.device_features = 1 << 32;
         slot.nr_queues = 1;
         slot.queues[0].size_max = 8;
-        slot.state
-            .store(tane_host::abi::VIRTIO_PRESENT, Ordering::SeqCst);
+        slot.state.store(abi::VIRTIO_PRESENT, Ordering::SeqCst);
     }
+    device
+}
+
+/// A handler of the program's that calls while its thread is inside would wait
+/// for itself.
+#[test]
+fn a_call_from_inside_is_refused_as_a_deadlock() {
+    let k = Arc::new(boot());
+    let device = reentering(&k, 0);
     k.raise_hotplug();
-    k.wait_virtio(0, tane_host::abi::VIRTIO_PRESENT);
+    k.wait_virtio(0, abi::VIRTIO_PRESENT);
     let answer = device.1.load(Ordering::SeqCst) as i64;
     assert_eq!(answer, -i64::from(libc::EDEADLK));
+}
+
+/// A thread's first call makes it known to the kernel, which does other things, too,
+/// while it is at it.
+#[test]
+fn a_call_from_inside_of_a_threads_first_call_is_refused_too() {
+    // Now and then a thread comes at the right moment.
+    for _ in 0..10 {
+        devices_come_while_threads_do();
+    }
+}
+
+fn devices_come_while_threads_do() {
+    let k = Arc::new(boot());
+    let devices: Vec<_> = (0..20).map(|slot| reentering(&k, slot)).collect();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                std::thread::scope(|inner| {
+                    inner.spawn(|| getppid(&k));
+                });
+            }
+        });
+        k.raise_hotplug();
+        for slot in 0..devices.len() {
+            k.wait_virtio(slot, abi::VIRTIO_PRESENT);
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    for device in devices {
+        let errno = -(device.1.load(Ordering::SeqCst) as i64) as i32;
+        // The latter in a thread that is ending.
+        assert!([libc::EDEADLK, libc::ESRCH].contains(&errno), "{errno}");
+    }
 }
