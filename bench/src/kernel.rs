@@ -65,13 +65,24 @@ pub fn check(what: &str, result: i64) -> Result<i64, String> {
 
 /// Boot an image with so many virtual CPUs and so much memory.
 pub fn boot(paths: &Paths, config: &str, cpus: u32, ram: u64) -> Result<Ours, String> {
+    boot_with(paths, config, |builder| {
+        builder.cpus = cpus;
+        builder.ram = ram;
+    })
+}
+
+/// Boot an image with all that can be changed.
+pub fn boot_with(
+    paths: &Paths,
+    config: &str,
+    change: impl FnOnce(&mut tane_host::Builder),
+) -> Result<Ours, String> {
     let image = tane_host::Image::open(&paths.image(config)?).map_err(|e| e.to_string())?;
-    let builder = tane_host::Builder {
+    let mut builder = tane_host::Builder {
         cmdline: "quiet".into(),
-        cpus,
-        ram,
         ..Default::default()
     };
+    change(&mut builder);
     Ok(Ours(builder.boot(&image).map_err(|e| e.to_string())?))
 }
 

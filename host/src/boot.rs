@@ -34,6 +34,9 @@ pub struct Builder {
     pub user_window: u64,
     /// What it will surely use of its RAM: another thread gets that from the host.
     pub working_set: u64,
+    /// A thread that waits for its call looks for the result for some microseconds
+    /// before it sleeps. To sleep at once is better where others want the processors.
+    pub spin: bool,
     /// Instead of the host's clocks and entropy. One CPU only.
     pub deterministic: Option<Deterministic>,
     #[allow(clippy::type_complexity)]
@@ -50,6 +53,7 @@ impl Default for Builder {
             vmalloc: 16 << 30,
             user_window: 64 << 30,
             working_set: 0,
+            spin: true,
             deterministic: None,
             log: None,
         }
@@ -157,6 +161,7 @@ impl Builder {
             header: image.header,
             log: Log::new(self.log),
             clock: Clock::new(self.deterministic),
+            spin: self.spin,
         };
         let inner = Inner::new(parts, cpus).ok_or(BootError::TooManyKernels)?;
         prepare(&inner, &self.cmdline, cpus);

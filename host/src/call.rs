@@ -280,7 +280,7 @@ impl Inner {
     fn wait(&self, caller: Caller, cpu: Cpu, how: Wait) -> i64 {
         // SAFETY: the slot is the caller's.
         let slot = unsafe { &*caller.slot };
-        let mut spin = Spin::new(slot, cpu, how);
+        let mut spin = Spin::new(slot, cpu, self.spin && how == Wait::Inside);
         loop {
             let state = slot.state.load(Ordering::Acquire);
             if state == abi::THREAD_DONE {

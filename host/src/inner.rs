@@ -23,6 +23,8 @@ pub(crate) struct Inner {
     pub header: abi::ImageHeader,
     pub log: Log,
     pub clock: Clock,
+    /// Whether threads look for a result before they sleep.
+    pub spin: bool,
     /// The size of the CPUs, 0 if no thread can keep one between its calls.
     pub kept_bytes: u64,
     cpus: Vec<Cpu>,
@@ -63,6 +65,7 @@ pub(crate) struct Parts {
     pub header: abi::ImageHeader,
     pub log: Log,
     pub clock: Clock,
+    pub spin: bool,
 }
 
 impl Inner {
@@ -86,6 +89,7 @@ impl Inner {
             header: parts.header,
             log: parts.log,
             clock: parts.clock,
+            spin: parts.spin,
             doorbells: (0..abi::MAX_DEVICES).map(|_| RwLock::new(None)).collect(),
             init: Mutex::new(()),
             dead: AtomicU32::new(0),

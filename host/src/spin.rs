@@ -6,7 +6,6 @@
 //! machine the other thread may not even run.
 
 use crate::abi;
-use crate::call::Wait;
 use crate::cpu::Cpu;
 use crate::service::now;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -41,12 +40,12 @@ pub struct Spin<'a> {
 
 impl<'a> Spin<'a> {
     /// A thread begins to wait for a call on this CPU, until this is dropped.
-    pub fn new(slot: &'a abi::Thread, cpu: Cpu, how: Wait) -> Self {
+    pub fn new(slot: &'a abi::Thread, cpu: Cpu, allowed: bool) -> Self {
         cpu.shared().waiters.fetch_add(1, Ordering::Relaxed);
         Self {
             cpu,
             budget: &slot.spin,
-            allowed: how == Wait::Inside && worth_it(),
+            allowed: allowed && worth_it(),
             looks: 0,
             began: 0,
             fell_asleep: 0,
@@ -106,5 +105,23 @@ impl Drop for Spin<'_> {
             self.stop();
         }
         self.cpu.shared().waiters.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_is_not_to_look_sleeps_at_once() {
+        // SAFETY: zeroes are a virtual CPU that nobody is in and a slot nobody has.
+        let (mut vcpu, slot): (abi::Vcpu, abi::Thread) = unsafe { std::mem::zeroed() };
+        // SAFETY: outlives the wait.
+        let cpu = unsafe { Cpu::new(&raw mut vcpu) };
+        slot.spin.store(LONGEST, Ordering::Relaxed);
+        assert!(!Spin::new(&slot, cpu, false).goes_on());
+        assert_eq!(Spin::new(&slot, cpu, true).goes_on(), worth_it());
+        assert_eq!(cpu.shared().spinners.load(Ordering::Relaxed), 0);
+        assert_eq!(cpu.shared().waiters.load(Ordering::Relaxed), 0);
     }
 }

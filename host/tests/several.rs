@@ -6,14 +6,21 @@ mod common;
 use common::{boot_image, nap, syscall, write_file};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tane_host::Kernel;
+use tane_host::{Builder, Kernel};
 
 const CPUS: u32 = 4;
 const THREADS: u64 = 4;
 const TIME: Duration = Duration::from_secs(3);
 
 fn boot() -> Kernel {
-    let k = boot_image("smp", |builder| builder.cpus = CPUS);
+    boot_with(|_| ())
+}
+
+fn boot_with(change: impl FnOnce(&mut Builder)) -> Kernel {
+    let k = boot_image("smp", |builder| {
+        builder.cpus = CPUS;
+        change(builder);
+    });
     let sysfs = c"sysfs".as_ptr() as u64;
     let at = c"/sys".as_ptr() as u64;
     syscall(&k, libc::SYS_mkdir, &[at, 0o755]);
@@ -117,6 +124,29 @@ fn calls_are_done_while_cpus_come_and_go() {
     assert!(passed.iter().all(|&passed| passed > 0), "{passed:?}");
     assert!(plain.iter().all(|count| count.load(Ordering::Relaxed) > 0));
     assert!(k.is_alive(), "{}", k.last_words());
+}
+
+#[test]
+fn threads_answer_each_other_whether_they_look_or_sleep_at_once() {
+    const ROUNDS: u64 = 2000;
+    for spin in [true, false] {
+        let k = boot_with(|builder| builder.spin = spin);
+        let (there, back) = (pipe(&k), pipe(&k));
+        std::thread::scope(|scope| {
+            let none = AtomicBool::new(false);
+            let k = &k;
+            let answers = scope.spawn(move || pass_on(k, there[0], back[1], &none));
+            for round in 0..ROUNDS {
+                let mut number = 2 * round;
+                let at = &raw mut number as u64;
+                assert_eq!(syscall(k, libc::SYS_write, &[there[1], at, 8]), 8);
+                assert_eq!(syscall(k, libc::SYS_read, &[back[0], at, 8]), 8);
+                assert_eq!(number, 2 * round + 1);
+            }
+            syscall(k, libc::SYS_close, &[there[1]]);
+            assert_eq!(answers.join().expect("ends"), ROUNDS);
+        });
+    }
 }
 
 #[test]

@@ -26,6 +26,7 @@ pub struct Builder {
     cmdline: String,
     nokaslr: bool,
     deterministic: Option<tane_host::Deterministic>,
+    sleep_at_once: bool,
     log: Option<Sink>,
 }
 
@@ -79,6 +80,15 @@ impl Builder {
         self
     }
 
+    /// Whether a thread that waits for its call looks for the result for some
+    /// microseconds before it sleeps; it does unless told. Answers of another thread
+    /// come sooner by that where processors are free, and later where others want
+    /// them, as in a program with many more threads than processors.
+    pub fn spin(mut self, spin: bool) -> Self {
+        self.sleep_at_once = !spin;
+        self
+    }
+
     /// A kernel that does the same in every run, if its callers do: its clock
     /// stands still at `time`, in seconds since 1970, and what it takes for entropy
     /// comes from `seed` (so that nothing it draws is secret).
@@ -121,6 +131,7 @@ impl Builder {
             log: self.log,
             deterministic: self.deterministic,
             working_set: self.working_set,
+            spin: !self.sleep_at_once,
             ..Default::default()
         };
         host.ram = self.memory.unwrap_or(host.ram);

@@ -31,7 +31,7 @@ pub fn of(subject: &str) -> Look {
         TANE => RGBColor(230, 97, 1),
         HOST => RGBColor(38, 94, 160),
         MEMCPY => RGBColor(120, 125, 132),
-        "tane, tiny image" => RGBColor(246, 173, 96),
+        "tane, tiny image" | "tane, sleeps at once" => RGBColor(246, 173, 96),
         "tane, smp image" | "tane, 1 CPU" | "tane, default image" => RGBColor(158, 60, 6),
         "host, directory" => RGBColor(137, 178, 220),
         "xarray" => RGBColor(230, 97, 1),

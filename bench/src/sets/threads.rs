@@ -4,7 +4,7 @@
 
 use super::bed::{Bed, Fs, Place};
 use super::pair::Pair;
-use crate::kernel::{boot, Host, Kernel, RAM};
+use crate::kernel::{boot, boot_with, Host, Kernel, RAM};
 use crate::paths::Paths;
 use crate::promise::{Promise, Set};
 use crate::race::{batches, race, Contestant, BATCHES};
@@ -254,14 +254,22 @@ fn ping_pong(
 ) -> Result<(), String> {
     let ours = boot(paths, "default", 2, RAM)?;
     let one = boot(paths, "default", 1, RAM)?;
+    let sleeping = boot_with(paths, "default", |builder| {
+        builder.cpus = 2;
+        builder.spin = false;
+    })?;
     std::thread::scope(|scope| {
         let inside = Echo::new(&ours, kind, scope)?;
         let host = Echo::new(&Host, kind, scope)?;
         let one = Echo::new(&one, kind, scope)?;
+        let sleeping = Echo::new(&sleeping, kind, scope)?;
         let contestants = vec![
             Contestant::new(TANE, batches(|| inside.round_trip())).noted("2 CPUs"),
             Contestant::new(HOST, batches(|| host.round_trip())),
             Contestant::new("tane, 1 CPU", batches(|| one.round_trip())),
+            // Threads look for their answer before they sleep, unless told not to.
+            Contestant::new("tane, sleeps at once", batches(|| sleeping.round_trip()))
+                .noted("2 CPUs"),
         ];
         race(promise, report.runs * BATCHES, contestants, report);
         Ok(())
