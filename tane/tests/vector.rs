@@ -87,7 +87,7 @@ fn crc32c_is_right_at_any_length_and_alignment() {
     // The kernel's own, as it takes the pages themselves.
     let mut bytes = kernel.buffer(20_000).expect("a buffer");
     for (i, byte) in bytes.iter_mut().enumerate() {
-        *byte = (i * i >> 3) as u8;
+        *byte = ((i * i) >> 3) as u8;
     }
     // A block of three streams is 4,080 bytes: without one, one, with more around it.
     let lengths = [

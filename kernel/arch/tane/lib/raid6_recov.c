@@ -28,5 +28,6 @@ static int __init choose_recovery(void)
 	}
 	return 0;
 }
+
 /* After raid6_select_algo(). */
 subsys_initcall_sync(choose_recovery);
