@@ -37,10 +37,8 @@ fn main() -> ExitCode {
             // The limit is for who serves the mount; this one cleans up after it.
             cli.global.time_limit = None;
         }
-        // Landlock lets nobody mount; and nobody knows beforehand which images a
-        // session without one will open.
-        let knows_none = matches!(&cli.verb, Verb::Sh(args) if args.images.is_empty());
-        cli.global.no_jail |= supervises || knows_none;
+        // Landlock lets nobody mount.
+        cli.global.no_jail |= supervises;
         // Both while there is one thread.
         tane::prepare();
         interrupt::install(&cli.global);

@@ -146,3 +146,26 @@ fn ctrl_c_ends_the_command_and_not_the_session() {
     let found = text(&succeed(s.tane().args(["ls", "disk.img"])).stdout);
     assert!(found.contains("after\nbefore\n"), "{found}");
 }
+
+#[test]
+fn completion_and_history_work_in_a_jail_that_closes_while_somebody_types() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    s.write("d/etc/some file", b"the content");
+    s.ext4("disk.img", Some(&s.join("d")), 64);
+    let mut command = s.tane();
+    command.arg("sh").env("XDG_STATE_HOME", s.join("state"));
+    let mut typist = Typist::at(command);
+    typist.sees("tane> ");
+    typist.types("cd disk.img:/\r");
+    typist.sees("disk.img:/> ");
+    typist.types("cat e\tso\t\r");
+    typist.sees("the content");
+    typist.sees("disk.img:/> ");
+    typist.types("exit 5\r");
+    assert_eq!(typist.ends(), Some(5));
+    let history = std::fs::read_to_string(s.join("state/tane/history")).expect("a history");
+    assert!(history.contains("cat 'etc/some file'"), "{history}");
+}

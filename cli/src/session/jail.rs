@@ -34,8 +34,10 @@ pub struct Needs {
     programs: bool,
     temporary: bool,
     handed: bool,
-    /// Kernels are booted at any time.
-    session: bool,
+    /// Kernels are booted at any time, for images that are opened like this.
+    session: Option<Access>,
+    /// Images that a session will open with options of their own.
+    own_options: Vec<(PathBuf, Global)>,
 }
 
 impl Needs {
@@ -72,8 +74,8 @@ impl Needs {
 
     /// A session: images are opened, and their kernels booted, at any time. Files are
     /// made and written in its own directory, if it has one.
-    pub fn session(mut self, own: Option<&Path>) -> Self {
-        self.session = true;
+    fn session(mut self, access: Access, own: Option<&Path>) -> Self {
+        self.session = Some(access);
         self.created.extend(own.map(Path::to_owned));
         self
     }
@@ -123,12 +125,14 @@ fn with<T>(work: impl FnOnce(&mut State) -> T) -> T {
     work(state.get_or_insert_default())
 }
 
-/// What this verb needs; of no avail in a jail. Without it: to open one image.
+/// What this verb needs; of no avail in a jail. Without it: to open one image. A verb
+/// of a session may name images for it, and nothing else: what its lines may do does
+/// not depend on which of them comes first.
 pub fn declare(needs: Needs) {
-    with(|state| {
-        if !state.entered {
-            state.needs = Some(needs);
-        }
+    with(|state| match &mut state.needs {
+        _ if state.entered => {}
+        Some(session) if session.session.is_some() => session.images.extend(needs.images),
+        _ => state.needs = Some(needs),
     });
 }
 
@@ -148,9 +152,9 @@ fn failure(e: tane::jail::Error) -> Failure {
     ))
 }
 
-/// An image is about to be opened.
+/// An image is about to be opened, or a session's kernel to be booted.
 pub(super) fn enter(
-    image: &Path,
+    image: Option<&Path>,
     kernels: &[Option<&Path>],
     access: Access,
     global: &Global,
@@ -163,8 +167,10 @@ pub(super) fn enter(
             return Ok(());
         }
         let mut needs = state.needs.take().unwrap_or_default();
-        if needs.images.is_empty() {
-            needs.images.push((image.into(), access));
+        if needs.images.is_empty() || needs.session.is_some() {
+            needs
+                .images
+                .extend(image.map(|image| (image.into(), access)));
             needs.kernels = 1 + state.more;
         }
         state.left = needs.kernels;
@@ -176,14 +182,26 @@ pub(super) fn enter(
         // Who has locked an image, for the message.
         jail.read("/proc/locks");
         for (image, access) in &needs.images {
-            allow_image(&mut jail, image, *access, global);
+            let access = needs.session.unwrap_or(*access);
+            let own = needs.own_options.iter().find(|(named, _)| named == image);
+            allow_image(&mut jail, image, access, own.map_or(global, |(_, own)| own));
         }
-        for image in &global.with {
-            allow_image(&mut jail, image, access, global);
-        }
-        let below = lower::named(global)?;
-        for at in &below {
-            allow_image(&mut jail, &at.image, Access::Read, global);
+        let all = needs.own_options.iter().map(|(_, own)| own);
+        let all: Vec<_> = std::iter::once(global).chain(all).collect();
+        let mut beside = Vec::new();
+        for global in all {
+            for image in &global.with {
+                allow_image(&mut jail, image, needs.session.unwrap_or(access), global);
+                beside.push(image.clone());
+            }
+            for at in lower::named(global)? {
+                allow_image(&mut jail, &at.image, Access::Read, global);
+                beside.push(at.image);
+            }
+            if needs.session.is_some() {
+                let secrets = [&global.passphrase_file, &global.key_file];
+                needs.sources.extend(secrets.into_iter().flatten().cloned());
+            }
         }
         for path in needs.trees.iter().filter(|p| p.exists()) {
             jail.write_beneath(path);
@@ -209,10 +227,8 @@ pub(super) fn enter(
                 jail.write(path);
             }
         }
-        let with = global.with.iter().map(|p| p.as_path());
-        let with = with.chain(below.iter().map(|at| at.image.as_path()));
-        let named = needs.images.iter().map(|(image, _)| image.as_path());
-        needs.network = named.chain(with).any(is_remote);
+        let named = needs.images.iter().map(|(image, _)| image);
+        needs.network = named.chain(&beside).any(|image| is_remote(image));
         if needs.network {
             needs.sources.extend(network_files());
         }
@@ -223,7 +239,7 @@ pub(super) fn enter(
         jail.network(needs.network)
             .exec(needs.programs)
             .handed(needs.handed)
-            .terminal(needs.session);
+            .terminal(needs.session.is_some());
         match global.memory_limit {
             Some(u64::MAX) => {}
             limit => {
@@ -245,29 +261,39 @@ pub(super) fn enter(
     })
 }
 
-/// A session begins, which may open these images, and read and write beneath these
-/// directories of the host.
+/// A session begins. Beside `images`, with options of their own where they have some, it
+/// may open what its first line names that opens anything, and read and write beneath
+/// these directories of the host. The jail closes before the first of them is opened.
 pub fn begin_session(
-    images: &[ImagePath],
+    images: Vec<(PathBuf, Option<Global>)>,
     shared: &[PathBuf],
     own: Option<&Path>,
     access: Access,
     global: &Global,
 ) -> Result<()> {
-    let Some(first) = images.first() else {
-        return Ok(());
-    };
-    let images = images.iter().map(|at| (at, access));
-    let mut needs = Needs::images(images).session(own);
+    let mut needs = Needs::default().session(access, own);
     for dir in shared {
         needs = needs.read(dir).write(dir);
     }
+    for (image, options) in images {
+        needs.images.push((image.clone(), access));
+        needs.own_options.extend(options.map(|own| (image, own)));
+    }
+    let is_known = !needs.images.is_empty();
     declare(needs);
+    match is_known {
+        true => enter_session(None, global),
+        false => Ok(()),
+    }
+}
+
+/// A session is about to open an image, or to boot a kernel.
+pub(super) fn enter_session(image: Option<&Path>, global: &Global) -> Result<()> {
     let (kernel, tiny) = (kernel_image(global)?, tiny_image(global));
     enter(
-        &first.image,
+        image,
         &[Some(&kernel), tiny.as_deref()],
-        access,
+        Access::Read,
         global,
     )
 }
@@ -280,7 +306,7 @@ pub fn begin_making(image: &Path, mut needs: Needs, global: &Global) -> Result<(
     let (kernel, tiny) = (kernel_image(global)?, tiny_image(global));
     let tiny = tiny.or_else(tane::tiny_image);
     enter(
-        image,
+        Some(image),
         &[Some(&kernel), tiny.as_deref()],
         Access::Read,
         global,
@@ -289,7 +315,7 @@ pub fn begin_making(image: &Path, mut needs: Needs, global: &Global) -> Result<(
 
 /// Whether what the host refuses may be a matter of what the session shares.
 pub fn confines_session() -> bool {
-    with(|state| state.entered && state.needs.as_ref().is_some_and(|n| n.session))
+    with(|state| state.entered && state.needs.as_ref().is_some_and(|n| n.session.is_some()))
 }
 
 /// A kernel has been booted, and is about to see what is in its image.
@@ -300,7 +326,8 @@ pub(super) fn close(global: &Global) -> Result<()> {
     with(|state| {
         state.left = state.left.saturating_sub(1);
         // Sessions, and who starts programs, boot again at any time.
-        let is_last = |needs: &&Needs| state.left == 0 && !needs.session && !needs.programs;
+        let is_last =
+            |needs: &&Needs| state.left == 0 && needs.session.is_none() && !needs.programs;
         let Some(needs) = state.needs.as_ref().filter(is_last) else {
             return Ok(());
         };

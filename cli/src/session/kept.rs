@@ -6,7 +6,7 @@
 
 use super::image::{mount, Opened};
 use super::machine::Machine;
-use super::{secrets, Access};
+use super::{jail, secrets, Access};
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use std::os::unix::ffi::OsStrExt;
@@ -253,6 +253,7 @@ impl Inner {
         if let Some(kernel) = self.kernel.as_ref().filter(|k| k.is_alive()) {
             return Ok(kernel.clone());
         }
+        jail::enter_session(None, global)?;
         let kernel = Machine::alone(global)?.kernel;
         Ok(self.kernel.insert(kernel).clone())
     }
@@ -277,6 +278,7 @@ impl Inner {
         self.bury_the_dead();
         let own = self.options_for(&file);
         let global = own.as_ref().unwrap_or(global);
+        jail::enter_session(Some(&at.image), global)?;
         let mut secrets = None;
         if let Some(i) = self.images.iter().position(|i| i.file == file) {
             let image = &mut self.images[i];

@@ -139,7 +139,7 @@ impl Machine {
         let mut kernel = kernel_image(global)?;
         let tiny = tiny_image(global);
         let kernels = [Some(kernel.as_path()), tiny.as_deref()];
-        jail::enter(&at.image, &kernels, access, global)?;
+        jail::enter(Some(&at.image), &kernels, access, global)?;
         let options = Machine::options(access, global);
         let redo = redo::of(access).filter(|_| global.with.is_empty());
         let open = |image: &Path| match &redo {

@@ -77,19 +77,24 @@ pub fn image_path(argument: &OsStr, global: &Global) -> Result<ImagePath> {
     nested(at.map_err(|e| Failure::address(&e))?, global)
 }
 
-/// A session begins with these images. It reads and writes files of the host beneath
-/// `shared`, and keeps some of its own beneath `own`.
+/// A session begins with these images, and will open those of `later`, each with its
+/// options. It reads and writes files of the host beneath `shared`, and keeps some of its
+/// own beneath `own`.
 pub fn begin(
     images: &[OsString],
+    later: Vec<(PathBuf, Global)>,
     shared: &[PathBuf],
     own: Option<&Path>,
     access: Access,
     global: &Global,
 ) -> Result<()> {
-    let parse = |image: &OsString| Address::parse_image(image, &host_files(global));
-    let images = images.iter().map(parse).collect::<tane::Result<Vec<_>>>();
-    let images = images.map_err(|e| Failure::address(&e))?;
-    jail::begin_session(&images, shared, own, access, global)
+    let mut all = Vec::new();
+    for image in images {
+        let at = Address::parse_image(image, &host_files(global));
+        all.push((at.map_err(|e| Failure::address(&e))?.image, None));
+    }
+    all.extend(later.into_iter().map(|(image, own)| (image, Some(own))));
+    jail::begin_session(all, shared, own, access, global)
 }
 
 /// An argument that only makes sense as a whole image, be it inside another.

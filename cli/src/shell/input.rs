@@ -3,7 +3,7 @@
 use super::editor::Editor;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
-use std::io::{BufRead, BufReader, IsTerminal};
+use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::os::fd::RawFd;
 use std::path::Path;
 
@@ -12,8 +12,9 @@ pub enum Input {
     Terminal(Box<Editor>),
     /// Byte by byte: what follows a command may be its own input.
     Standard,
+    /// What is no plain file, such as a pipe.
     File(BufReader<std::fs::File>),
-    /// `-c`, what is left of it.
+    /// `-c` or a script, what is left of it.
     Text(std::io::Cursor<Vec<u8>>),
 }
 
@@ -24,15 +25,31 @@ impl Input {
     }
 
     pub fn file(path: &Path) -> Result<Input> {
-        let file = std::fs::File::open(path).map_err(|e| {
+        let open = || {
+            let mut file = std::fs::File::open(path)?;
+            if !file.metadata()?.is_file() {
+                return Ok(Input::File(BufReader::new(file)));
+            }
+            let mut text = Vec::new();
+            file.read_to_end(&mut text)?;
+            Ok(Input::text(text))
+        };
+        open().map_err(|e: std::io::Error| {
             let text = format!("{}: {e}", path.display());
             Failure::new(SOME_FAILED, text)
-        })?;
-        Ok(Input::File(BufReader::new(file)))
+        })
     }
 
     pub fn text(text: Vec<u8>) -> Input {
         Input::Text(std::io::Cursor::new(text))
+    }
+
+    /// All commands, if they are known before the first is run.
+    pub fn script(&self) -> Option<&[u8]> {
+        match self {
+            Input::Text(text) => Some(text.get_ref()),
+            _ => None,
+        }
     }
 
     pub fn is_interactive(&self) -> bool {

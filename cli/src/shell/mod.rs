@@ -3,6 +3,7 @@
 //! A line is parsed by the definitions of the command line and runs the same code;
 //! what it opens is kept by [`crate::session::Kept`].
 
+mod ahead;
 mod builtins;
 mod complete;
 mod editor;

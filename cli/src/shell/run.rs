@@ -1,11 +1,11 @@
 //! The loop of a session.
 
-use super::builtins;
 use super::complete::Completer;
 use super::editor::{self, Editor};
 use super::input::Input;
 use super::lexer::{self, Words};
 use super::line::{absolute, Line, What};
+use super::{ahead, builtins};
 use crate::args::{Global, Verb};
 use crate::failure::{Failure, Result, INTERRUPTED, USAGE};
 use crate::interrupt;
@@ -69,7 +69,13 @@ pub fn run(settings: Settings, input: Option<Input>, global: &Global) -> Result<
     };
     let own = editor::history().filter(|_| input.is_interactive());
     let own = own.as_deref().and_then(Path::parent);
-    session::begin(&settings.images, &settings.shared, own, access, &global)?;
+    let inside = !settings.images.is_empty();
+    let later = input
+        .script()
+        .map(|script| ahead::images(script, inside, &global));
+    let later = later.unwrap_or_default();
+    let (images, shared) = (&settings.images, &settings.shared);
+    session::begin(images, later, shared, own, access, &global)?;
     let mut shell = Shell {
         global,
         errexit: settings.errexit,

@@ -23,9 +23,9 @@ An image is opened for reading until the first command that writes to it; from t
 it is locked. What was written is in the image for certain after sync, close and the
 end. Ctrl-C ends a command; a script it ends as a whole, with its images in order.
 
-The session is in a jail that lets it open the images named here, and files of the
-host beneath --share DIR. Without an image there is none: whatever its commands open is
-opened with all of your rights.
+The session is in a jail that lets it open the images named here and by the commands of
+-c or -f, and files of the host beneath --share DIR. If none is named, it may open those
+of the first command that opens one.
 
 The exit code is that of the last command, or of the one that failed under -e.
 
