@@ -8,6 +8,7 @@ use common::*;
 use prisoner::Outcome::{Killed, Returned};
 use prisoner::*;
 use std::ffi::CString;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -135,6 +136,34 @@ fn whoever_reads_an_image_can_map_no_code() {
     refused(&thread.call(libc::SYS_pkey_mprotect, &[at as u64, 4096, code, 0]));
     let name = thread.text(c"x");
     refused(&thread.call(libc::SYS_memfd_create, &[name, 0]));
+}
+
+#[test]
+fn whoever_reads_the_first_of_several_images_can_open_no_file_and_map_no_code() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, 0);
+    std::fs::copy(s.join("disk.img"), s.join("other.img")).expect("a copy");
+    let mut command = s.tane();
+    command.args(["cat", "disk.img:/big", "other.img:/big"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut command = Running(command.spawn().expect("tane"));
+    {
+        let mut thread = Prisoner::writing_to(&command.0, STDOUT);
+        let other = path(&s.join("other.img"));
+        assert_eq!(thread.open(&other, libc::O_RDONLY), DENIED);
+        let memory = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+        let code = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+        let mapped = thread.call(libc::SYS_mmap, &[0, 4096, code, memory, u64::MAX, 0]);
+        assert_eq!(mapped, NOT_PERMITTED);
+    }
+    // And the other one is read, too.
+    let mut all = Vec::new();
+    let mut stdout = command.0.stdout.take().expect("its output");
+    stdout.read_to_end(&mut all).expect("both files");
+    assert_eq!(all.len(), 2 * SIZE);
 }
 
 #[test]

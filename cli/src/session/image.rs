@@ -3,6 +3,7 @@
 use super::choose::choose;
 use super::lower;
 use super::machine::Machine;
+use super::prepared::Prepared;
 use super::Access;
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
@@ -21,7 +22,21 @@ pub struct Opened {
 }
 
 pub fn open_image(at: &ImagePath, access: Access, global: &Global) -> Result<Opened> {
-    let machine = Arc::new(Machine::with_image(at, access, global)?);
+    of_machine(Machine::with_image(at, access, global)?, at, access, global)
+}
+
+pub fn open_prepared(
+    prepared: Prepared,
+    at: &ImagePath,
+    access: Access,
+    global: &Global,
+) -> Result<Opened> {
+    let machine = Machine::with_prepared(prepared, at, access, global)?;
+    of_machine(machine, at, access, global)
+}
+
+fn of_machine(machine: Machine, at: &ImagePath, access: Access, global: &Global) -> Result<Opened> {
+    let machine = Arc::new(machine);
     let opened = mount(machine.clone(), at, access, global);
     opened.map_err(|failure| machine.explain(failure))
 }

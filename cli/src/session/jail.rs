@@ -23,9 +23,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// What a verb needs beside its only image. Declared before that is opened.
 #[derive(Debug, Default)]
 pub struct Needs {
-    images: Vec<(PathBuf, Access)>,
-    /// That are booted for them.
-    kernels: usize,
+    images: Vec<(ImagePath, Access)>,
     sources: Vec<PathBuf>,
     trees: Vec<PathBuf>,
     created: Vec<PathBuf>,
@@ -43,14 +41,11 @@ pub struct Needs {
 impl Needs {
     /// Each of these is opened once, by a kernel of its own, in any order.
     pub fn images<'a>(images: impl IntoIterator<Item = (&'a ImagePath, Access)>) -> Self {
-        let mut needs = Needs::default();
-        for (at, access) in images {
-            let layers = std::iter::successors(Some(at), |at| at.within.as_deref());
-            needs.kernels += layers.clone().count();
-            let outermost = layers.last().unwrap_or(at);
-            needs.images.push((outermost.image.clone(), access));
+        let images = images.into_iter();
+        Needs {
+            images: images.map(|(at, access)| (at.clone(), access)).collect(),
+            ..Needs::default()
         }
-        needs
     }
 
     /// A file of the host, or a directory with all beneath it, is read. A symlink
@@ -114,8 +109,8 @@ struct State {
     entered: bool,
     /// Kernels that are still to be booted.
     left: usize,
-    /// Those beside the one of the image that is opened next.
-    more: usize,
+    /// The images of the command are known to be opened ahead.
+    ahead: bool,
 }
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
@@ -140,12 +135,6 @@ pub(super) fn is_off(global: &Global) -> bool {
     global.no_jail || is_host_kernel(global)
 }
 
-/// The image that is opened next is for another that lies in it, whose kernel comes
-/// after that one's.
-pub(super) fn expect_kernel() {
-    with(|state| state.more += 1);
-}
-
 fn failure(e: tane::jail::Error) -> Failure {
     Failure::image(format!(
         "the jail cannot be set up: {e}; --no-jail goes without, if you trust the image"
@@ -154,7 +143,7 @@ fn failure(e: tane::jail::Error) -> Failure {
 
 /// An image is about to be opened, or a session's kernel to be booted.
 pub(super) fn enter(
-    image: Option<&Path>,
+    image: Option<&ImagePath>,
     kernels: &[Option<&Path>],
     access: Access,
     global: &Global,
@@ -168,12 +157,10 @@ pub(super) fn enter(
         }
         let mut needs = state.needs.take().unwrap_or_default();
         if needs.images.is_empty() || needs.session.is_some() {
-            needs
-                .images
-                .extend(image.map(|image| (image.into(), access)));
-            needs.kernels = 1 + state.more;
+            needs.images.extend(image.map(|at| (at.clone(), access)));
         }
-        state.left = needs.kernels;
+        let layers = |(at, _): &(ImagePath, Access)| at.layers().count();
+        state.left = needs.images.iter().map(layers).sum();
         let mut jail = Jail::new();
         jail.boots(true);
         for kernel in kernels.iter().flatten() {
@@ -181,7 +168,8 @@ pub(super) fn enter(
         }
         // Who has locked an image, for the message.
         jail.read("/proc/locks");
-        for (image, access) in &needs.images {
+        for (at, access) in &needs.images {
+            let image = &at.outermost().image;
             let access = needs.session.unwrap_or(*access);
             let own = needs.own_options.iter().find(|(named, _)| named == image);
             allow_image(&mut jail, image, access, own.map_or(global, |(_, own)| own));
@@ -227,7 +215,7 @@ pub(super) fn enter(
                 jail.write(path);
             }
         }
-        let named = needs.images.iter().map(|(image, _)| image);
+        let named = needs.images.iter().map(|(at, _)| &at.outermost().image);
         needs.network = named.chain(&beside).any(|image| is_remote(image));
         if needs.network {
             needs.sources.extend(network_files());
@@ -276,7 +264,7 @@ pub fn begin_session(
         needs = needs.read(dir).write(dir);
     }
     for (image, options) in images {
-        needs.images.push((image.clone(), access));
+        needs.images.push((whole(&image), access));
         needs.own_options.extend(options.map(|own| (image, own)));
     }
     let is_known = !needs.images.is_empty();
@@ -288,7 +276,7 @@ pub fn begin_session(
 }
 
 /// A session is about to open an image, or to boot a kernel.
-pub(super) fn enter_session(image: Option<&Path>, global: &Global) -> Result<()> {
+pub(super) fn enter_session(image: Option<&ImagePath>, global: &Global) -> Result<()> {
     let (kernel, tiny) = (kernel_image(global)?, tiny_image(global));
     enter(
         image,
@@ -306,7 +294,7 @@ pub fn begin_making(image: &Path, mut needs: Needs, global: &Global) -> Result<(
     let (kernel, tiny) = (kernel_image(global)?, tiny_image(global));
     let tiny = tiny.or_else(tane::tiny_image);
     enter(
-        Some(image),
+        Some(&whole(image)),
         &[Some(&kernel), tiny.as_deref()],
         Access::Read,
         global,
@@ -318,13 +306,45 @@ pub fn confines_session() -> bool {
     with(|state| state.entered && state.needs.as_ref().is_some_and(|n| n.session.is_some()))
 }
 
-/// A kernel has been booted, and is about to see what is in its image.
+/// The images that this command will open beside the one that is opened first: they can
+/// be opened, and their kernels booted, before any of them is looked into. None the
+/// second time.
+pub(super) fn others(at: &ImagePath, access: Access, global: &Global) -> Vec<(ImagePath, Access)> {
+    // What has no jail has nothing to wait for; and layers are one image's.
+    if is_off(global) || !global.lower.is_empty() {
+        return Vec::new();
+    }
+    with(|state| {
+        if std::mem::replace(&mut state.ahead, true) {
+            return Vec::new();
+        }
+        let needs = state.needs.as_ref();
+        let known = needs.filter(|n| n.session.is_none() && !n.programs);
+        let images = known.map_or(&[][..], |needs| &needs.images);
+        let times = |at: &ImagePath| {
+            images
+                .iter()
+                .filter(|(other, _)| at.same_file(other))
+                .count()
+        };
+        let is_other = |(other, how): &&(ImagePath, Access)| {
+            (other, how) != (&at, &access) && times(other) == 1
+        };
+        images.iter().filter(is_other).cloned().collect()
+    })
+}
+
+/// The kernels of this image have been booted, or never will be.
+pub(super) fn booted(at: &ImagePath) {
+    with(|state| state.left = state.left.saturating_sub(at.layers().count()));
+}
+
+/// A kernel is about to see what is in its image.
 pub(super) fn close(global: &Global) -> Result<()> {
     if is_off(global) {
         return Ok(());
     }
     with(|state| {
-        state.left = state.left.saturating_sub(1);
         // Sessions, and who starts programs, boot again at any time.
         let is_last =
             |needs: &&Needs| state.left == 0 && needs.session.is_none() && !needs.programs;
@@ -341,6 +361,16 @@ pub(super) fn close(global: &Global) -> Result<()> {
         jail.network(needs.network).handed(needs.handed);
         jail.enter().map(drop).map_err(failure)
     })
+}
+
+/// A file, as an image.
+fn whole(image: &Path) -> ImagePath {
+    ImagePath {
+        image: image.into(),
+        selector: None,
+        path: b"/".to_vec(),
+        within: None,
+    }
 }
 
 /// The files that an image consists of, as far as its first bytes tell.

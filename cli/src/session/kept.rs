@@ -278,7 +278,7 @@ impl Inner {
         self.bury_the_dead();
         let own = self.options_for(&file);
         let global = own.as_ref().unwrap_or(global);
-        jail::enter_session(Some(&at.image), global)?;
+        jail::enter_session(Some(at), global)?;
         let mut secrets = None;
         if let Some(i) = self.images.iter().position(|i| i.file == file) {
             let image = &mut self.images[i];

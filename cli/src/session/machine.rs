@@ -1,7 +1,8 @@
 //! A kernel of our own, and the image that is its disk.
 
 use super::lower::{self, Lower};
-use super::{jail, memory, nested, redo, secrets, Access, Opened};
+use super::prepared::{self, Prepared};
+use super::{nested, secrets, Access, Opened};
 use crate::args::{Global, Verity};
 use crate::failure::{Failure, Result};
 use std::os::unix::fs::MetadataExt;
@@ -55,7 +56,7 @@ impl Machine {
 
     /// A kernel that knows everything, and nobody else has.
     pub(super) fn alone(global: &Global) -> Result<Machine> {
-        Machine::booted(&kernel_image(global)?, global.memory, global)
+        Machine::booted(&kernel_image(global)?, global.memory, Vec::new(), global)
     }
 
     /// A kernel that does the same each time: see [`tane::Builder::deterministic`].
@@ -95,8 +96,15 @@ impl Machine {
         Ok(&self.disks[self.disks.len() - 1])
     }
 
-    fn booted(image: &Path, memory: Option<u64>, global: &Global) -> Result<Machine> {
-        Machine::boot(builder(image, memory, global), global)
+    pub(super) fn booted(
+        image: &Path,
+        memory: Option<u64>,
+        secrets: Vec<Vec<u8>>,
+        global: &Global,
+    ) -> Result<Machine> {
+        let mut machine = Machine::boot(builder(image, memory, global), global)?;
+        machine.secrets = Mutex::new(secrets);
+        Ok(machine)
     }
 
     fn boot(builder: tane::Builder, global: &Global) -> Result<Machine> {
@@ -124,42 +132,36 @@ impl Machine {
     pub fn with_image(at: &ImagePath, access: Access, global: &Global) -> Result<Machine> {
         // Whole images are for one verb alone.
         let global = &global.kept.release(&at.image, global)?;
-        if let Some(outer) = &at.within {
-            return Machine::nested(outer, &at.image, access, global);
-        }
-        if access == Access::Write {
-            redo::tidy(at, global);
-        }
-        let images = || {
-            let with = global.with.iter().map(|p| p.as_path());
-            std::iter::once(at.image.as_path()).chain(with)
-        };
-        let below = lower::below(access, global)?;
-        let secrets = global.kept.secrets(global)?;
-        let mut kernel = kernel_image(global)?;
-        let tiny = tiny_image(global);
-        let kernels = [Some(kernel.as_path()), tiny.as_deref()];
-        jail::enter(Some(&at.image), &kernels, access, global)?;
+        let prepared = prepared::get(at, access, global)?;
+        Machine::with_prepared(prepared, at, access, global)
+    }
+
+    pub(super) fn with_prepared(
+        prepared: Prepared,
+        at: &ImagePath,
+        access: Access,
+        global: &Global,
+    ) -> Result<Machine> {
+        let Prepared {
+            mut machine,
+            opened,
+            below,
+            outer,
+        } = prepared;
         let options = Machine::options(access, global);
-        let redo = redo::of(access).filter(|_| global.with.is_empty());
-        let open = |image: &Path| match &redo {
-            Some(redo) => options.clone().redo(redo.clone()).open_image(image),
-            None => options.open_image(image),
-        };
-        let opened = images().map(open);
-        let opened = opened.collect::<std::result::Result<Vec<_>, _>>();
-        let opened = opened.map_err(|e| Failure::of_image(&e))?;
-        let below = lower::open(below, global)?;
-        if let Some(tiny) = tiny.filter(|_| opened.iter().all(tane::DiskImage::is_plain)) {
-            kernel = tiny;
+        if let (Some(outer), Some(prepared)) = (&at.within, outer) {
+            let (outer, backend) = nested::open(outer, *prepared, access, global)?;
+            machine.outer = Some(Box::new(outer));
+            let mut inner = tane::DiskOptions::new();
+            inner.snapshot(access == Access::Read || global.forgets());
+            if let Some(bytes) = global.sector_size {
+                inner.sector_size(bytes);
+            }
+            let disk = machine.kernel.add_disk(backend, &inner);
+            machine.push(&at.image, disk)?;
         }
-        let sizes = opened.iter().chain(below.iter().map(|(_, image)| image));
-        let memory = memory::of(sizes.map(tane::DiskImage::size), global);
-        let mut machine = Machine::booted(&kernel, memory, global)?;
-        machine.secrets = Mutex::new(secrets);
-        jail::close(global)?;
-        for (image, opened) in images().zip(opened) {
-            machine.add(image, opened, &options)?;
+        for (image, opened) in opened {
+            machine.add(&image, opened, &options)?;
         }
         machine.lower = lower::add(&machine.kernel, below, &machine.secrets(), global)?;
         Ok(machine)
@@ -187,31 +189,6 @@ impl Machine {
         let below = lower::open(lower::below(access, global)?, global)?;
         self.lower = lower::add(&self.kernel, below, &self.secrets(), global)?;
         Ok(())
-    }
-
-    /// With a disk that is a file of another image, whose Linux comes first.
-    fn nested(outer: &ImagePath, name: &Path, access: Access, global: &Global) -> Result<Machine> {
-        jail::expect_kernel();
-        let secrets = global.kept.secrets(global)?;
-        let (opened, backend) = nested::open(outer, access, global)?;
-        let memory = memory::of(std::iter::once(backend.size()), global);
-        let mut machine = Machine::booted(&kernel_image(global)?, memory, global)?;
-        jail::close(global)?;
-        machine.secrets = Mutex::new(secrets);
-        machine.outer = Some(Box::new(opened));
-        let mut inner = tane::DiskOptions::new();
-        inner.snapshot(access == Access::Read || global.forgets());
-        if let Some(bytes) = global.sector_size {
-            inner.sector_size(bytes);
-        }
-        let disk = machine.kernel.add_disk(backend, &inner);
-        machine.push(name, disk)?;
-        let options = Machine::options(access, global);
-        for image in &global.with {
-            machine.open_disk(image, &options)?;
-        }
-        machine.add_lower(access, global)?;
-        Ok(machine)
     }
 
     fn open_disk(&mut self, image: &Path, options: &tane::DiskOptions) -> Result<()> {

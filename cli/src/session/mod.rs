@@ -10,14 +10,15 @@ mod lower;
 mod machine;
 mod memory;
 mod nested;
+mod prepared;
 mod redo;
 mod scratch;
 mod secrets;
 mod target;
 
 pub use end::End;
-use image::open_image;
 pub use image::Opened;
+use image::{open_image, open_prepared};
 pub use jail::{begin_making, confines_session, declare, Needs};
 pub use kept::{Here, Kept};
 pub use machine::{Content, Machine};

@@ -1,7 +1,8 @@
 //! `OUTER:/INNER:/path`: an image inside an image. Each is served by a kernel of
 //! its own; what the inner one's disk has is read from a file of the outer one.
 
-use super::{apart, jail, open_image, Access, Opened, Session};
+use super::prepared::Prepared;
+use super::{apart, jail, open_prepared, Access, Opened, Session};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::sys::{Kind, Root};
@@ -133,9 +134,18 @@ pub fn inside(at: &ImagePath, path: &[u8], selector: Option<Selector>, rest: &[u
     }
 }
 
+/// How the outer image of one that is opened like this is opened.
+pub fn of_outer(access: Access, global: &Global) -> Access {
+    match access == Access::Write && !global.forgets() {
+        true => Access::Write,
+        false => Access::Read,
+    }
+}
+
 /// The outer image, mounted, and the inner one's disk.
 pub fn open(
     outer: &ImagePath,
+    prepared: Prepared,
     access: Access,
     global: &Global,
 ) -> Result<(Opened, Arc<dyn Backend>)> {
@@ -143,9 +153,9 @@ pub fn open(
         let text = "an overlay in a file is for images that are files; :memory: is for any";
         return Err(Failure::usage(format!("{}: {text}", outer.image.display())));
     }
-    let write = access == Access::Write && !global.forgets();
-    let access = if write { Access::Write } else { Access::Read };
-    let opened = open_image(outer, access, global)?;
+    let access = of_outer(access, global);
+    let write = access == Access::Write;
+    let opened = open_prepared(prepared, outer, access, global)?;
     let path = Path::new(std::ffi::OsStr::from_bytes(&outer.path));
     let name = format!("{}:{}", outer.image.display(), path.display());
     let fail = |e: io::Error| Failure::image(format!("{name}: {e}"));

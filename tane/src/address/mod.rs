@@ -72,6 +72,16 @@ impl ImagePath {
             && (self.image == other.image || is_real && real(&self.image) == real(&other.image))
     }
 
+    /// This image, the one that it lies in, and so on.
+    pub fn layers(&self) -> impl Iterator<Item = &ImagePath> {
+        std::iter::successors(Some(self), |at| at.within.as_deref())
+    }
+
+    /// The image in which all others of these lie: what the host has.
+    pub fn outermost(&self) -> &ImagePath {
+        self.layers().last().unwrap_or(self)
+    }
+
     /// Whether the image is on a server, and no file of the host.
     pub fn is_remote(&self) -> bool {
         is_remote(&self.image)
