@@ -12,6 +12,7 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
+use tane_test_support::http::Server;
 
 const SIZE: usize = 2 << 20;
 
@@ -164,6 +165,25 @@ fn whoever_reads_the_first_of_several_images_can_open_no_file_and_map_no_code() 
     let mut stdout = command.0.stdout.take().expect("its output");
     stdout.read_to_end(&mut all).expect("both files");
     assert_eq!(all.len(), 2 * SIZE);
+}
+
+#[test]
+fn whoever_reads_an_image_on_a_server_has_no_network() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, 0);
+    let server = Server::of(s.read("disk.img"));
+    let mut command = s.tane();
+    command.args(["cat", &format!("{}:/big", server.url("disk.img"))]);
+    command.stdout(Stdio::piped()).stderr(Stdio::inherit());
+    let command = Running(command.spawn().expect("tane"));
+    let mut thread = Prisoner::writing_to(&command.0, STDOUT);
+    assert_eq!(thread.open(c"/etc/resolv.conf", libc::O_RDONLY), DENIED);
+    let inet = [libc::AF_INET as u64, libc::SOCK_STREAM as u64, 0];
+    let asked = thread.call(libc::SYS_socket, &inet);
+    assert_eq!(asked, Killed(libc::SIGSYS));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use tane_test_support::http::Server;
 
 fn image(s: &Scratch, name: &str) -> PathBuf {
     s.write(&format!("{name}.d/etc/motd"), name.as_bytes());
@@ -407,4 +408,25 @@ fn a_script_opens_in_its_jail_what_it_names() {
     assert!(said.contains("a.img") && said.contains("ext4"), "{said}");
     let said = text(&exit(s.tane().args(["sh", "-c", "cd a.img:/; put named"]), 1).stderr);
     assert!(said.contains("--share DIR"), "{said}");
+}
+
+#[test]
+fn a_session_reads_from_servers_what_was_named_before_its_jail_closed() {
+    if !has_kernel() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, "a.img");
+    let server = Server::of(s.read("a.img"));
+    let url = server.url("a.img");
+    let script = format!("cat {url}:/etc/motd; open {url}; ls; ls a.img:/etc");
+    let output = succeed(s.tane().args(["sh", "-ec", &script]));
+    let said = text(&output.stdout);
+    assert_eq!(said, "a.imgetc\nlost+found\nmotd\n");
+    let mut command = s.tane();
+    command.args(["sh", "a.img"]);
+    let output = feed(command, &format!("ls {url}:/\ncat etc/motd\n"));
+    let said = text(&output.stderr);
+    assert!(said.contains("give it to tane sh as an image"), "{said}");
+    assert_eq!(text(&output.stdout), "a.img");
 }

@@ -58,7 +58,7 @@ mod options;
 mod records;
 mod remote;
 mod serve;
-mod servers;
+pub mod servers;
 mod spawn;
 mod take_over;
 mod wait;

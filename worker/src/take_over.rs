@@ -19,12 +19,48 @@ pub fn is_socket(fd: i32) -> bool {
     }
 }
 
-/// Take the descriptors, and ignore the signals of terminals.
-pub fn take_over() -> std::io::Result<Given> {
-    let check = |result: i64| match result {
+fn check(result: i64) -> std::io::Result<i32> {
+    match result {
         0.. => Ok(result as i32),
         _ => Err(std::io::Error::last_os_error()),
-    };
+    }
+}
+
+/// Close all descriptors but these, which are none of the standard ones, and ignore the
+/// signals of terminals.
+///
+/// # Safety
+/// Nothing in this process uses the others.
+pub unsafe fn keep_only(kept: &[i32]) -> std::io::Result<()> {
+    let rest = kept.iter().max().unwrap_or(&2) + 1;
+    check(libc::syscall(libc::SYS_close_range, rest, u32::MAX, 0))?;
+    for fd in 3..rest {
+        if !kept.contains(&fd) {
+            libc::close(fd);
+        }
+    }
+    let null = check(libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC).into())?;
+    for fd in 0..3 {
+        check(libc::dup2(null, fd).into())?;
+    }
+    if null > 2 {
+        libc::close(null);
+    }
+    // The caller decides when this ends, and files may be too large.
+    for signal in [
+        libc::SIGINT,
+        libc::SIGHUP,
+        libc::SIGTERM,
+        libc::SIGPIPE,
+        libc::SIGXFSZ,
+    ] {
+        libc::signal(signal, libc::SIG_IGN);
+    }
+    Ok(())
+}
+
+/// Take the descriptors, and ignore the signals of terminals.
+pub fn take_over() -> std::io::Result<Given> {
     // SAFETY: descriptors of this process, which has done nothing yet.
     unsafe {
         // Above what careless callers leave open, which goes.
@@ -32,28 +68,7 @@ pub fn take_over() -> std::io::Result<Given> {
         let (first, second) = (take(0)?, take(1)?);
         let third = is_socket(2).then(|| take(2)).transpose()?;
         let kept = [Some(first), Some(second), third];
-        let rest = kept.into_iter().flatten().max().unwrap_or(2) + 1;
-        check(libc::syscall(libc::SYS_close_range, rest, u32::MAX, 0))?;
-        for fd in 3..rest {
-            if !kept.contains(&Some(fd)) {
-                libc::close(fd);
-            }
-        }
-        let null = check(libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC).into())?;
-        for fd in 0..3 {
-            check(libc::dup2(null, fd).into())?;
-        }
-        libc::close(null);
-        // The caller decides when this ends, and files may be too large.
-        for signal in [
-            libc::SIGINT,
-            libc::SIGHUP,
-            libc::SIGTERM,
-            libc::SIGPIPE,
-            libc::SIGXFSZ,
-        ] {
-            libc::signal(signal, libc::SIG_IGN);
-        }
+        keep_only(&kept.into_iter().flatten().collect::<Vec<_>>())?;
         Ok(Given {
             first: OwnedFd::from_raw_fd(first),
             second: OwnedFd::from_raw_fd(second),

@@ -6,14 +6,14 @@
 //! too. `docs/jail.md` says what remains.
 
 use super::machine::{kernel_image, tiny_image};
-use super::{is_host_kernel, lower, scratch, Access};
+use super::{is_host_kernel, lower, scratch, servers, Access};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 use tane::jail::{Files, Jail};
-use tane::{directory_of, is_remote, network_files, ImageFiles, ImagePath};
+use tane::{directory_of, is_remote, ImageFiles, ImagePath};
 
 /// Private memory, unless `--memory-limit` says otherwise, in bytes.
 const MEMORY: u64 = 4 << 30;
@@ -28,7 +28,6 @@ pub struct Needs {
     trees: Vec<PathBuf>,
     created: Vec<PathBuf>,
     changed: Vec<PathBuf>,
-    network: bool,
     programs: bool,
     temporary: bool,
     handed: bool,
@@ -177,7 +176,7 @@ pub(super) fn enter(
         let all = needs.own_options.iter().map(|(_, own)| own);
         let all: Vec<_> = std::iter::once(global).chain(all).collect();
         let mut beside = Vec::new();
-        for global in all {
+        for global in &all {
             for image in &global.with {
                 allow_image(&mut jail, image, needs.session.unwrap_or(access), global);
                 beside.push(image.clone());
@@ -216,16 +215,14 @@ pub(super) fn enter(
             }
         }
         let named = needs.images.iter().map(|(at, _)| &at.outermost().image);
-        needs.network = named.chain(&beside).any(|image| is_remote(image));
-        if needs.network {
-            needs.sources.extend(network_files());
-        }
+        let remote = named.chain(&beside).filter(|image| is_remote(image));
+        let logins = all.iter().flat_map(|global| global.logins.iter().cloned());
+        servers::start(remote.map(PathBuf::as_path), logins)?;
         // What does not exist is the verb's to complain about.
         for path in needs.sources.iter().filter(|p| p.exists()) {
             jail.read(path);
         }
-        jail.network(needs.network)
-            .exec(needs.programs)
+        jail.exec(needs.programs)
             .handed(needs.handed)
             .terminal(needs.session.is_some());
         match global.memory_limit {
@@ -328,7 +325,7 @@ pub(super) fn others(at: &ImagePath, access: Access, global: &Global) -> Vec<(Im
                 .count()
         };
         let is_other = |(other, how): &&(ImagePath, Access)| {
-            (other, how) != (&at, &access) && times(other) == 1
+            (other, how) != (at, &access) && times(other) == 1
         };
         images.iter().filter(is_other).cloned().collect()
     })
@@ -351,6 +348,7 @@ pub(super) fn close(global: &Global) -> Result<()> {
         let Some(needs) = state.needs.as_ref().filter(is_last) else {
             return Ok(());
         };
+        servers::seal()?;
         let mut jail = Jail::new();
         for path in &needs.sources {
             jail.read(path);
@@ -358,7 +356,7 @@ pub(super) fn close(global: &Global) -> Result<()> {
         for path in &needs.trees {
             jail.write_beneath(path);
         }
-        jail.network(needs.network).handed(needs.handed);
+        jail.handed(needs.handed);
         jail.enter().map(drop).map_err(failure)
     })
 }

@@ -2,7 +2,7 @@
 
 use super::lower::{self, Lower};
 use super::prepared::{self, Prepared};
-use super::{nested, secrets, Access, Opened};
+use super::{nested, secrets, servers, Access, Opened};
 use crate::args::{Global, Verity};
 use crate::failure::{Failure, Result};
 use std::os::unix::fs::MetadataExt;
@@ -241,6 +241,7 @@ impl Machine {
         for login in &global.logins {
             options.login(login.clone());
         }
+        servers::allow(&mut options, global);
         for place in &global.trust {
             options.trust(place);
         }

@@ -14,6 +14,7 @@ mod prepared;
 mod redo;
 mod scratch;
 mod secrets;
+mod servers;
 mod target;
 
 pub use end::End;

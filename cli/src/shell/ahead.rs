@@ -46,13 +46,14 @@ struct Ahead<'g> {
 
 impl Ahead<'_> {
     fn look(&mut self, words: Words) {
-        let (words, _) = crate::login::take_out(words);
+        let (words, logins) = crate::login::take_out(words);
         let Ok(line) = Line::parse_words(words.clone(), self.inside) else {
             return;
         };
-        let Ok(options) = line.options(self.global) else {
+        let Ok(mut options) = line.options(self.global) else {
             return;
         };
+        options.logins.extend(logins);
         let verb = words.first().and_then(|verb| verb.to_str());
         let verb = verb.unwrap_or_default();
         let bare = FOR_IMAGES.contains(&verb) || !self.inside && !FOR_FILES.contains(&verb);

@@ -16,16 +16,19 @@
 //! process.rs  the process that talks to servers
 //! link.rs     the worker's side: an address as a disk
 //! start.rs    how the caller starts it
+//! child.rs    how a process starts it that runs Linux itself, as the command does
 //! ```
 
+mod child;
 mod frame;
 mod link;
 mod process;
 mod start;
 
+pub use child::fork;
 pub use link::Link;
-pub use process::run;
-pub use start::Servers;
+pub(crate) use process::run;
+pub(crate) use start::Servers;
 
 /// What the program of workers is told to be this one, as its first argument.
-pub const ARGUMENT: &str = "servers";
+pub(crate) const ARGUMENT: &str = "servers";

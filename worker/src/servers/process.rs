@@ -7,6 +7,7 @@ use crate::take_over::{take_over, Given};
 use crate::wire::{List, Reader, Wire};
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
@@ -31,6 +32,21 @@ pub fn run() -> ! {
     let (Ok(_), Ok(List(addresses))) = (read, addresses) else {
         std::process::exit(1);
     };
+    let mut logins = Vec::new();
+    let bare = |address: String| match Login::take(&address) {
+        Some((bare, login)) => {
+            logins.push(login);
+            bare
+        }
+        None => address,
+    };
+    let named = addresses.into_iter().map(bare).collect();
+    serve(first, named, logins)
+}
+
+/// Serve who is at the other end of this socket, to its end. This process has one thread,
+/// and nothing else open.
+pub fn serve(line: OwnedFd, named: Vec<String>, logins: Vec<Login>) -> ! {
     let mut jail = Jail::new();
     for path in tane::network_files() {
         jail.read(path);
@@ -41,8 +57,14 @@ pub fn run() -> ! {
         let text = format!("the jail of the process that talks to servers cannot be set up: {e}");
         Failure::new(libc::EPERM, text)
     });
-    Arc::new(Servers::new(&addresses, refusal)).serve(&File::from(first));
-    std::process::exit(0)
+    Arc::new(Servers::new(named, logins, refusal)).serve(&File::from(line));
+    end()
+}
+
+/// Without what a program does when it ends: after a fork that is the parent's.
+fn end() -> ! {
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(0) }
 }
 
 struct Servers {
@@ -55,19 +77,15 @@ struct Servers {
 }
 
 impl Servers {
-    fn new(addresses: &[String], refusal: Option<Failure>) -> Servers {
+    fn new(named: Vec<String>, logins: Vec<Login>, refusal: Option<Failure>) -> Servers {
         let mut options = ImageOptions::new();
         // What is in it is the worker's to look at.
         options.format(Format::Raw);
-        let bare = |address: &String| match Login::take(address) {
-            Some((bare, login)) => {
-                options.login(login);
-                bare
-            }
-            None => address.clone(),
-        };
+        for login in logins {
+            options.login(login);
+        }
         Servers {
-            named: addresses.iter().map(bare).collect(),
+            named,
             options,
             refusal,
             sealed: AtomicBool::new(false),
@@ -97,7 +115,7 @@ impl Servers {
             }
             // Without waiting for servers.
             #[cfg(not(test))]
-            std::process::exit(0);
+            end();
             #[cfg(test)]
             drop(give);
         });
@@ -177,14 +195,13 @@ fn failure(error: std::io::Error) -> Failure {
 mod tests {
     use super::super::link::Link;
     use super::*;
-    use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
     use tane_test_support::http::Server;
 
     /// A link to servers that may open this address.
     fn link(address: String, test: impl FnOnce(&Arc<Link>)) {
         let (near, far) = UnixStream::pair().expect("sockets");
-        let servers = Arc::new(Servers::new(&[address], None));
+        let servers = Arc::new(Servers::new(vec![address], Vec::new(), None));
         let thread = std::thread::spawn(move || servers.serve(&File::from(OwnedFd::from(far))));
         test(&Arc::new(Link::new(near.into())));
         thread.join().expect("it ends with the link");
