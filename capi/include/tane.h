@@ -741,6 +741,25 @@ int tane_set_flags(struct tane_file *file, uint32_t flags);
 int tane_set_project(struct tane_file *file, uint32_t project);
 
 /*
+ * A part of a file in blocks that other files may have too (a reflink), in bytes.
+ * physical is where the blocks are, by the file system's own count: parts of two
+ * files that overlap there have these blocks in common.
+ */
+struct tane_shared_part {
+	uint64_t start;
+	uint64_t len;
+	uint64_t physical;
+};
+
+/*
+ * Those of a file that end behind from, in order: their number, at most count, and
+ * 0 if there are no more. -ENOTTY or -EOPNOTSUPP where the file system does not say
+ * where its files lie. What is not written yet is shared with nobody.
+ */
+int64_t tane_shared_parts(struct tane_file *file, uint64_t from,
+			  struct tane_shared_part *parts, size_t count);
+
+/*
  * Read many files, whole, in one call: count files by path, into the len bytes at
  * buf, one behind the other. lengths[i] becomes the length of the file at
  * paths[i], or the negative errno of what went wrong with it, and then it takes

@@ -8,7 +8,7 @@ use crate::pass::{self, bytes, give, handle, take};
 use crate::stat::RawStat;
 use std::ffi::{c_char, c_void};
 use tane::File;
-use tane_worker::FileCalls;
+use tane_worker::{FileCalls, SharedPart};
 
 pub enum TaneFile {
     Here(File),
@@ -250,4 +250,24 @@ pub unsafe extern "C" fn tane_set_flags(file: *mut TaneFile, flags: u32) -> i32 
 pub unsafe extern "C" fn tane_set_project(file: *mut TaneFile, project: u32) -> i32 {
     // SAFETY: as tane.h says.
     done(|| unsafe { handle(file) }?.calls().set_project(project))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn tane_shared_parts(
+    file: *mut TaneFile,
+    from: u64,
+    parts: *mut SharedPart,
+    count: usize,
+) -> i64 {
+    answer64(|| {
+        // SAFETY: as tane.h says.
+        let found = unsafe { handle(file) }?.calls().shared_parts(from)?.0;
+        if parts.is_null() && count > 0 {
+            return Err(pass::null());
+        }
+        let count = count.min(found.len());
+        // SAFETY: the caller's word: there is room for so many.
+        unsafe { std::ptr::copy_nonoverlapping(found.as_ptr(), parts, count) };
+        Ok(count as i64)
+    })
 }

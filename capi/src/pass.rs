@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-fn null() -> Failure {
+pub fn null() -> Failure {
     Failure::new(libc::EFAULT, "a needed pointer is NULL")
 }
 

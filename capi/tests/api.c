@@ -181,6 +181,7 @@ static void flags_are_set_and_seen(void)
 {
 	const uint32_t no_dump = 0x40; /* FS_NODUMP_FL */
 	struct tane_file *file;
+	struct tane_shared_part part;
 	uint32_t flags = ~0u, project = ~0u;
 
 	CHECK(tane_get_flags(NULL, &flags, &project) == -EFAULT);
@@ -191,6 +192,9 @@ static void flags_are_set_and_seen(void)
 	CHECK(tane_get_flags(file, &flags, NULL) == 0 && flags & no_dump);
 	/* This file system was made without projects. */
 	CHECK(tane_set_project(file, 7) < 0);
+	/* Nor does it share blocks. */
+	CHECK(tane_shared_parts(file, 0, &part, 1) == 0);
+	CHECK(tane_shared_parts(NULL, 0, &part, 1) == -EFAULT);
 	tane_close(file);
 	CHECK(tane_unlink(mount, "flags") == 0);
 }

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from . import _flags
+from ._sharing import Blocks
 from ._sides import HostSide, ImageSide, Side
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class _Copy:
         self.warned = False
         # Where files with several names went.
         self.seen: dict[tuple[int, int], str] = {}
+        self.blocks = Blocks()
         # Flags and projects forbid further names and entries: they come last of all.
         self.flags: list[tuple[str, int, int]] = []
 
@@ -115,7 +117,7 @@ class _Copy:
         found = self.source.lstat(path)
         mode = found.st_mode
         if stat.S_ISDIR(mode):
-            self._directory(path)
+            self._directory(path, found)
         else:
             self._clear(path)
             key = (found.st_dev, found.st_ino)
@@ -139,7 +141,9 @@ class _Copy:
             )
         self.to.remove(path)
 
-    def _directory(self, path: str) -> None:
+    def _directory(self, path: str, found: os.stat_result) -> None:
+        if self.source.is_subvolume(path, found):
+            self._lack(path, "its subvolume")
         try:
             self.to.mkdir(path)
         except FileExistsError:
@@ -163,7 +167,24 @@ class _Copy:
         return True
 
     def _content(self, path: str, size: int) -> None:
-        with self.source.open_read(path) as file, self.to.open_new(path) as new:
+        with self.source.open_read(path) as file:
+            if self._shares(self.source.place(file), file):
+                self._lack(path, "its reflink")
+            self._data(path, size, file)
+
+    def _shares(self, place: int, file: Any) -> bool:
+        """Whether it has blocks of a file that came before it."""
+        known = False
+        try:
+            for _, length, physical in file.shared_parts():
+                known |= self.blocks.add(place, physical, length)
+        except OSError as error:
+            if error.errno not in _REFUSALS:
+                raise
+        return known
+
+    def _data(self, path: str, size: int, file: Any) -> None:
+        with self.to.open_new(path) as new:
             at = 0
             while at < size:
                 try:
@@ -204,6 +225,12 @@ class _Copy:
             self._lose(text, path, error.errno)
             return False
         return True
+
+    def _lack(self, path: str, what: str) -> None:
+        """What the destination has no way to keep."""
+        why = os.strerror(errno.EOPNOTSUPP)
+        text = f"{path or '.'}: {what} was left behind: {why}"
+        self._lose(text, path, errno.EOPNOTSUPP)
 
     def _lose(self, text: str, path: str, number: int) -> None:
         if self.strict:

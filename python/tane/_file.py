@@ -7,6 +7,7 @@ import io
 import os
 import stat
 import threading
+from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any
 
 from ._errors import fail
@@ -193,6 +194,24 @@ class RawFile(io.RawIOBase):
 
     def set_project(self, project: int) -> None:
         self._done(lib.tane_set_project(self._get(), project))
+
+    def shared_parts(self) -> Iterator[tuple[int, int, int]]:
+        """Parts that it may share with other files (reflinks), in order: where each
+        begins, how long it is, and where the file system has its blocks. ENOTTY or
+        EOPNOTSUPP where that does not say."""
+        parts = ffi.new("struct tane_shared_part[]", 128)
+        at = 0
+        while True:
+            found = self._done(
+                lib.tane_shared_parts(self._get(), at, parts, len(parts))
+            )
+            for part in parts[0:found]:
+                yield int(part.start), int(part.len), int(part.physical)
+            before = at
+            if found:
+                at = int(parts[found - 1].start + parts[found - 1].len)
+            if at <= before:
+                return
 
     def stat(self) -> os.stat_result:
         raw = ffi.new("struct tane_stat *", {"size": STAT_SIZE})

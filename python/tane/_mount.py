@@ -189,13 +189,21 @@ class Mount(Xattrs, Closing):
         length = self._do(lib.tane_readlink, path, to, 4096)
         return os.fsdecode(ffi.unpack(to, length))
 
-    def statvfs(self) -> os.statvfs_result:
-        """How full the file system is."""
+    def _statfs(self) -> Any:
         raw = ffi.new("struct tane_statfs *")
         raw.size = ffi.sizeof("struct tane_statfs")
         answer = lib.tane_statfs(self._get(), raw)
         if answer < 0:
             fail(-answer, made=self._forks)
+        return raw
+
+    def magic(self) -> int:
+        """The number of the file system's type, as statfs(2) has it."""
+        return int(self._statfs().magic)
+
+    def statvfs(self) -> os.statvfs_result:
+        """How full the file system is."""
+        raw = self._statfs()
         unit = raw.block_size
         blocks = [n // unit for n in (raw.total, raw.free, raw.available)]
         files = (raw.files, raw.files_free, raw.files_free)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ._closing import Closing
 from ._flags import HostFlags
+from ._sharing import BTRFS, SUBVOLUME, HostBlocks
 
 if TYPE_CHECKING:
     from ._mount import Mount
@@ -37,6 +38,12 @@ class Side(Protocol):
     def chmod(self, path: str, mode: int) -> None: ...
     def chown(self, path: str, uid: int, gid: int) -> None: ...
     def utime(self, path: str, ns: tuple[int, int]) -> None: ...
+    def place(self, file: Any) -> int:
+        """What the blocks of an open file are counted in."""
+
+    def is_subvolume(self, path: str, found: os.stat_result) -> bool:
+        """Whether a directory is one of btrfs; not of the top of a mount."""
+
     def xattrs(self, path: str) -> dict[str, bytes]: ...
     def set_xattr(self, path: str, name: str, value: bytes) -> None: ...
 
@@ -100,6 +107,13 @@ class ImageSide:
     def utime(self, path: str, ns: tuple[int, int]) -> None:
         self.mount.utime(self._at(path), ns=ns, follow_symlinks=False)
 
+    def place(self, file: Any) -> int:
+        return 0
+
+    def is_subvolume(self, path: str, found: os.stat_result) -> bool:
+        is_top = not self._at(path).strip("/.")
+        return found.st_ino == SUBVOLUME and not is_top and self.mount.magic() == BTRFS
+
     def xattrs(self, path: str) -> dict[str, bytes]:
         at = self._at(path)
         names = self.mount.listxattr(at, follow_symlinks=False)
@@ -110,7 +124,7 @@ class ImageSide:
         self.mount.setxattr(self._at(path), name, value, follow_symlinks=False)
 
 
-class HostFile(HostFlags, Closing):
+class HostFile(HostFlags, HostBlocks, Closing):
     """What RawFile has, for a descriptor of the host."""
 
     def __init__(self, fd: int) -> None:
@@ -223,6 +237,15 @@ class HostSide:
     def utime(self, path: str, ns: tuple[int, int]) -> None:
         with self._in(path) as (fd, name):
             os.utime(name, ns=ns, dir_fd=fd, follow_symlinks=False)
+
+    def place(self, file: HostFile) -> int:
+        return file.place()
+
+    def is_subvolume(self, path: str, found: os.stat_result) -> bool:
+        if found.st_ino != SUBVOLUME:
+            return False
+        with self.open_any(path) as dir:
+            return dir.is_subvolume()
 
     def xattrs(self, path: str) -> dict[str, bytes]:
         with self._in(path) as (fd, name):

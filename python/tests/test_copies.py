@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import run
 from tqdm import tqdm
 
 import tane
 from tane._file import RawFile
 from tane._flags import HostFlags
+from tane._sharing import HostBlocks
 
 
 def tree(top: Path) -> None:
@@ -194,3 +196,65 @@ def test_a_strict_copy_ends_where_something_would_be_lost(
     with pytest.raises(tane.LossError, match=r"user\.x was left behind") as raised:
         (mount / "hello").copy_out(tmp_path / "out", strict=True)
     assert raised.value.errno == errno.EPERM
+
+
+# linux/fs.h, linux/btrfs.h, and the numbers of x86-64's calls.
+FICLONE, SUBVOL_CREATE = 0x4004_9409, 0x5000_940E
+IOCTL = 16
+
+
+def reflinks_and_a_subvolume(tmp_path: Path) -> Path:
+    """A btrfs with /t: one file, another with the same blocks, and a subvolume."""
+    image = tmp_path / "btrfs.img"
+    with image.open("wb") as new:
+        new.truncate(128 << 20)
+    run("mkfs.btrfs", "-q", image)
+    with tane.open(image, mode="rw", jail=False) as mount:
+        (mount / "t").mkdir()
+        (mount / "t/one").write_bytes(b"1" * 65536)
+        (mount / "t/other").write_bytes(b"")
+        (mount / "t/alone").write_bytes(b"2" * 65536)
+        kernel = mount.image.kernel
+        with tane_file(mount, "/t/one") as one, tane_file(mount, "/t") as top:
+            with RawFile(mount, "/t/other", os.O_WRONLY, 0) as other:
+                kernel.syscall(IOCTL, other.kernel_fd(), FICLONE, one.kernel_fd())
+            # struct btrfs_ioctl_vol_args: a number without use, and a name.
+            name = bytes(8) + b"sub".ljust(4088, b"\0")
+            kernel.syscall(IOCTL, top.kernel_fd(), SUBVOL_CREATE, name)
+        (mount / "t/sub/f").write_bytes(b"inside")
+    return image
+
+
+def test_reflinks_and_subvolumes_that_a_copy_lacks_are_warnings_or_errors(
+    tmp_path: Path,
+) -> None:
+    image = reflinks_and_a_subvolume(tmp_path)
+    with tane.open(image) as mount:
+        with pytest.warns(tane.LossWarning) as told:
+            mount.copy_out("/t", tmp_path / "out")
+        texts = sorted(str(one.message) for one in told)
+        assert len(texts) == 2, texts
+        assert texts[0].startswith(("one: its reflink", "other: its reflink"))
+        assert texts[1].startswith("sub: its subvolume was left behind")
+        assert (tmp_path / "out/other").read_bytes() == b"1" * 65536
+        assert (tmp_path / "out/sub/f").read_bytes() == b"inside"
+        for path in ["sub", ""]:
+            with pytest.raises(tane.LossError, match="left behind"):
+                mount.copy_out(f"/t/{path}", tmp_path / f"strict{path}", strict=True)
+        mount.copy_out("/t/alone", tmp_path / "alone", strict=True)
+
+
+def test_blocks_that_files_of_the_host_share_are_told(
+    mount: tane.Mount, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t").mkdir()
+    for name in "ab":
+        (tmp_path / "t" / name).write_bytes(name.encode() * 8192)
+    # As a host would tell whose file system has reflinks.
+    parts = [(0, 4096, 1 << 20), (4096, 4096, 5 << 20)]
+    monkeypatch.setattr(HostBlocks, "shared_parts", lambda self: iter(parts))
+    with pytest.warns(tane.LossWarning, match="its reflink") as told:
+        mount.copy_in(tmp_path / "t", "/t")
+    assert len(told) == 1
+    with pytest.raises(tane.LossError, match="its reflink"):
+        mount.copy_in(tmp_path / "t", "/again", strict=True)

@@ -1,6 +1,7 @@
 //! Where a file lies on the device of its file system: FS_IOC_FIEMAP.
 
 use crate::error::{Errno, Result};
+use crate::file::File;
 use crate::kernel::Kernel;
 use crate::sys::SysResult;
 
@@ -8,6 +9,9 @@ use crate::sys::SysResult;
 const FS_IOC_FIEMAP: u32 = 0xc020_660b;
 const FLAG_SYNC: u32 = 0x1;
 const LAST: u32 = 0x1;
+const UNKNOWN: u32 = 0x2;
+const DELAYED: u32 = 0x4;
+const INLINE: u32 = 0x200;
 const UNWRITTEN: u32 = 0x800;
 const MERGED: u32 = 0x1000;
 const SHARED: u32 = 0x2000;
@@ -84,6 +88,54 @@ pub(crate) fn sole_extent(kernel: &Kernel, file: i32, size: u64) -> Option<u64> 
         }
         _ => None,
     }
+}
+
+/// A part of a file in blocks that other files may have too: a reflink. What is packed
+/// lies there as a whole, whatever part of it this is. In bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedPart {
+    pub start: u64,
+    pub len: u64,
+    /// Where the blocks are, by the file system's own count.
+    pub physical: u64,
+}
+
+impl File {
+    /// The parts of this file that it may share with others, in order, from the first
+    /// that ends behind `from`; so many at once, and none if there are no more. Nothing
+    /// is written for that: what is not written yet is shared with nobody. ENOTTY or
+    /// EOPNOTSUPP where the file system does not say where its files lie.
+    pub fn shared_parts(&self, from: u64) -> Result<Vec<SharedPart>> {
+        let mut found = Vec::new();
+        let (mut from, mut batch) = (from, Box::new(Batch::<BATCH>::new()));
+        while found.len() < BATCH {
+            batch.flags = 0;
+            (batch.start, batch.length, batch.mapped) = (from, u64::MAX - from, 0);
+            let asked = self
+                .kernel()
+                .ioctl_with(self.kernel_fd(), FS_IOC_FIEMAP, &mut *batch);
+            asked.map_err(|errno| errno.during("ask where a file lies"))?;
+            let parts = &batch.extents[..BATCH.min(batch.mapped as usize)];
+            let shared = parts.iter().filter(|raw| is_shared(raw));
+            found.extend(shared.map(|raw| SharedPart {
+                start: raw.logical,
+                len: raw.length,
+                physical: raw.physical,
+            }));
+            let last = parts.last().filter(|raw| raw.flags & LAST == 0);
+            let next = last.map(|raw| raw.logical.saturating_add(raw.length));
+            // A damaged image may say anything.
+            match next.filter(|next| *next > from) {
+                Some(next) => from = next,
+                None => break,
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn is_shared(raw: &Raw) -> bool {
+    raw.flags & (SHARED | UNKNOWN | DELAYED | INLINE | UNWRITTEN) == SHARED
 }
 
 #[repr(C)]

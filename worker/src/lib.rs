@@ -69,7 +69,7 @@ pub use list::{Entry, Lister, Listing, STAT, WALK};
 pub use local::{open_file, raw};
 pub use operations::{Calls, FileCalls, ImageCalls, KernelCalls};
 pub use options::Options;
-pub use records::{MountHow, Stat, StatFs, Time, VolumeRecord, KEEP, NOW};
+pub use records::{MountHow, SharedPart, Stat, StatFs, Time, VolumeRecord, KEEP, NOW};
 pub use remote::{Dir, File, Image, Mount};
 pub use serve::serve;
 pub use wire::{fuzz_answers, List};

@@ -3,7 +3,7 @@
 
 use crate::failure::{Failure, Result};
 use crate::operations::{Calls, FileCalls, ImageCalls, KernelCalls};
-use crate::records::{Stat, StatFs, Time, VolumeRecord};
+use crate::records::{SharedPart, Stat, StatFs, Time, VolumeRecord};
 use crate::wire::List;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -206,6 +206,11 @@ impl FileCalls for tane::File {
 
     fn set_project(&self, project: u32) -> Result<()> {
         Ok(tane::File::set_project(self, project)?)
+    }
+
+    fn shared_parts(&self, from: u64) -> Result<List<SharedPart>> {
+        let parts = tane::File::shared_parts(self, from)?;
+        Ok(List(parts.into_iter().map(SharedPart::from).collect()))
     }
 }
 

@@ -6,11 +6,11 @@
 
 use crate::failure::{Failure, Result};
 use crate::objects::Objects;
-use crate::records::{Stat, StatFs, Time, VolumeRecord};
+use crate::records::{SharedPart, Stat, StatFs, Time, VolumeRecord};
 use crate::wire::{List, Reader, Wire, Writer};
 use std::ffi::OsStr;
 
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 
 /// Those that do more than pass arguments and an answer: they make objects, or move
 /// data. `remote.rs` and `serve.rs` have their two sides.
@@ -135,5 +135,7 @@ operations! {
         76 flags() -> u64;
         77 set_flags(flags: u32) -> ();
         78 set_project(project: u32) -> ();
+        /// Those that end behind `from`, in order, as many as there is room for.
+        79 shared_parts(from: u64) -> List<SharedPart>;
     }
 }

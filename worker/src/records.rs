@@ -156,6 +156,28 @@ impl From<tane::StatFs> for StatFs {
     }
 }
 
+/// struct tane_shared_part.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SharedPart {
+    pub start: u64,
+    pub len: u64,
+    pub physical: u64,
+}
+
+// SAFETY: integers without a gap.
+unsafe impl Record for SharedPart {}
+
+impl From<tane::SharedPart> for SharedPart {
+    fn from(part: tane::SharedPart) -> Self {
+        SharedPart {
+            start: part.start,
+            len: part.len,
+            physical: part.physical,
+        }
+    }
+}
+
 /// struct tane_volume. Texts end with a NUL.
 #[repr(C)]
 #[derive(Clone, Copy)]

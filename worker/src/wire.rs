@@ -2,7 +2,7 @@
 //! texts behind their length, structures as they are in memory.
 
 use crate::failure::{Failure, Result};
-use crate::records::{MountHow, Record, Stat, StatFs, Time, VolumeRecord};
+use crate::records::{MountHow, Record, SharedPart, Stat, StatFs, Time, VolumeRecord};
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
@@ -288,7 +288,7 @@ macro_rules! records {
     )* };
 }
 
-records!(Time, Stat, StatFs, VolumeRecord);
+records!(Time, Stat, StatFs, SharedPart, VolumeRecord);
 
 /// Decode what may be an answer to anything, for fuzzing: it must come to an end.
 #[doc(hidden)]
