@@ -7,6 +7,7 @@ Both sides are seen through the same few calls, so that one walk serves both way
 from __future__ import annotations
 
 import errno
+import operator
 import os
 import stat
 import warnings
@@ -84,7 +85,8 @@ class _Copy:
         self.done = 0
         self.total = 0
         self.room = memoryview(bytearray(_CHUNK))
-        self.warned = False
+        # What is told of one file for all.
+        self.told: set[str] = set()
         # Where files with several names went.
         self.seen: dict[tuple[int, int], str] = {}
         self.blocks = Blocks()
@@ -226,11 +228,20 @@ class _Copy:
             return False
         return True
 
-    def _lack(self, path: str, what: str) -> None:
-        """What the destination has no way to keep."""
-        why = os.strerror(errno.EOPNOTSUPP)
-        text = f"{path or '.'}: {what} was left behind: {why}"
-        self._lose(text, path, errno.EOPNOTSUPP)
+    def _lack(self, path: str, what: str, once: bool = False) -> None:
+        """What the destination has no way to keep. `once`: of each file, probably."""
+        number = errno.EOPNOTSUPP
+        verb = "were" if what.endswith("times") else "was"
+        text = f"{path or '.'}: {what} {verb} left behind: {os.strerror(number)}"
+        if once:
+            self._lose_once(what, f"{text} (told once)", path, number)
+        else:
+            self._lose(text, path, number)
+
+    def _lose_once(self, kind: str, text: str, path: str, number: int) -> None:
+        if kind not in self.told:
+            self.told.add(kind)
+            self._lose(text, path, number)
 
     def _lose(self, text: str, path: str, number: int) -> None:
         if self.strict:
@@ -256,26 +267,51 @@ class _Copy:
         """Owner first, which takes bits of the mode away; times last."""
         to = self.to
         mode = stat.S_IMODE(found.st_mode)
+        owner: tuple[int, int] | None = (found.st_uid, found.st_gid)
         if self.owners:
-            owner = (found.st_uid, found.st_gid)
-            if not self._try(path, "its owner", lambda: to.chown(path, *owner)):
+            if not self._try(path, "its owner", lambda: to.chown(path, *owner)):  # type: ignore[misc]
+                owner = None
                 mode &= 0o1777
-        elif (found.st_uid, found.st_gid) != (os.geteuid(), os.getegid()):
+        elif owner != (os.geteuid(), os.getegid()):
+            owner = None
             mode &= 0o1777
-            if not self.warned:
-                self.warned = True
-                text = "owners were left behind: only root can keep them"
-                self._lose(text, path, errno.EPERM)
+            text = "owners were left behind: only root can keep them"
+            self._lose_once("owners", text, path, errno.EPERM)
         for name, value in self.source.xattrs(path).items():
             self._try(path, name, lambda n=name, v=value: to.set_xattr(path, n, v))  # type: ignore[misc]
         if not stat.S_ISLNK(found.st_mode):
             to.chmod(path, mode)
         to.utime(path, (found.st_atime_ns, found.st_mtime_ns))
+        self._compare(path, found, owner, mode)
         if stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode):
             with self.source.open_any(path) as file:
                 flags, project = _flags.of(file)
             if flags or project:
                 self.flags.append((path, flags, project))
+
+    def _compare(
+        self,
+        path: str,
+        found: os.stat_result,
+        owner: tuple[int, int] | None,
+        mode: int,
+    ) -> None:
+        """What the destination took without a word, and has otherwise."""
+        now = self.to.lstat(path)
+        forgets = self.to.forgets()
+        owners = (now.st_uid, now.st_gid)
+        fits = owner is None or all(map(operator.le, owner, forgets.most))
+        if owner is not None and (owners != owner or not fits):
+            self._lack(path, "its owner")
+        if not stat.S_ISLNK(now.st_mode) and stat.S_IMODE(now.st_mode) != mode:
+            self._lack(path, "its mode", once=True)
+        atime = found.st_mtime_ns if forgets.atime else now.st_atime_ns
+        off = abs(now.st_mtime_ns - found.st_mtime_ns)
+        # FAT counts in twos.
+        if off >= 2 * 10**9:
+            self._lack(path, "its times")
+        elif off or atime != found.st_atime_ns:
+            self._lack(path, "its exact times", once=True)
 
 
 def copy_out(

@@ -11,7 +11,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ._closing import Closing
 from ._flags import HostFlags
@@ -19,6 +19,22 @@ from ._sharing import BTRFS, SUBVOLUME, HostBlocks
 
 if TYPE_CHECKING:
     from ._mount import Mount
+
+
+class Forgets(NamedTuple):
+    """What a file system shows until it is mounted again, and then has otherwise."""
+
+    most: tuple[int, int] = (0xFFFF_FFFF, 0xFFFF_FFFF)
+    """The highest owner and group it has room for."""
+    atime: bool = False
+
+
+# By their magic numbers: minix, by version and length of names, and nilfs2.
+_FORGETS = {
+    **dict.fromkeys([0x137F, 0x138F], Forgets((0xFFFF, 0xFF), True)),
+    **dict.fromkeys([0x2468, 0x2478, 0x4D5A], Forgets((0xFFFF, 0xFFFF))),
+    0x3434: Forgets(atime=True),
+}
 
 
 class Side(Protocol):
@@ -38,6 +54,7 @@ class Side(Protocol):
     def chmod(self, path: str, mode: int) -> None: ...
     def chown(self, path: str, uid: int, gid: int) -> None: ...
     def utime(self, path: str, ns: tuple[int, int]) -> None: ...
+    def forgets(self) -> Forgets: ...
     def place(self, file: Any) -> int:
         """What the blocks of an open file are counted in."""
 
@@ -52,6 +69,7 @@ class ImageSide:
     def __init__(self, mount: Mount, top: str) -> None:
         self.mount = mount
         self.top = top
+        self.magic = mount.magic()
 
     def _at(self, path: str) -> str:
         return f"{self.top}/{path}" if path else self.top
@@ -107,12 +125,15 @@ class ImageSide:
     def utime(self, path: str, ns: tuple[int, int]) -> None:
         self.mount.utime(self._at(path), ns=ns, follow_symlinks=False)
 
+    def forgets(self) -> Forgets:
+        return _FORGETS.get(self.magic, Forgets())
+
     def place(self, file: Any) -> int:
         return 0
 
     def is_subvolume(self, path: str, found: os.stat_result) -> bool:
         is_top = not self._at(path).strip("/.")
-        return found.st_ino == SUBVOLUME and not is_top and self.mount.magic() == BTRFS
+        return found.st_ino == SUBVOLUME and not is_top and self.magic == BTRFS
 
     def xattrs(self, path: str) -> dict[str, bytes]:
         at = self._at(path)
@@ -237,6 +258,10 @@ class HostSide:
     def utime(self, path: str, ns: tuple[int, int]) -> None:
         with self._in(path) as (fd, name):
             os.utime(name, ns=ns, dir_fd=fd, follow_symlinks=False)
+
+    def forgets(self) -> Forgets:
+        # Python does not say of which type the host's file system is.
+        return Forgets()
 
     def place(self, file: HostFile) -> int:
         return file.place()

@@ -258,3 +258,25 @@ def test_blocks_that_files_of_the_host_share_are_told(
     assert len(told) == 1
     with pytest.raises(tane.LossError, match="its reflink"):
         mount.copy_in(tmp_path / "t", "/again", strict=True)
+
+
+def test_what_a_file_system_has_otherwise_is_a_warning_or_an_error(
+    tmp_path: Path,
+) -> None:
+    for name in "ab":
+        (tmp_path / "t").mkdir(exist_ok=True)
+        (tmp_path / "t" / name).write_bytes(b"data")
+        os.utime(tmp_path / "t" / name, ns=(10**18 + 1, 10**18 + 1))
+    os.utime(tmp_path / "t", ns=(10**18, 10**18))
+    image = tmp_path / "short.img"
+    with image.open("wb") as new:
+        new.truncate(16 << 20)
+    run("mkfs.ext4", "-qFI", "128", image)
+    with tane.open(image, mode="rw") as mount:
+        with pytest.warns(tane.LossWarning) as told:
+            mount.copy_in(tmp_path / "t", "/t")
+        assert [str(one.message)[1:19] for one in told] == [": its exact times "]
+        with pytest.raises(tane.LossError, match="exact times"):
+            mount.copy_in(tmp_path / "t/a", "/again", strict=True)
+        os.utime(tmp_path / "t/a", ns=(10**18, 10**18))
+        mount.copy_in(tmp_path / "t/a", "/again", strict=True)

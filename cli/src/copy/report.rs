@@ -16,6 +16,7 @@ pub enum Loss {
     SpecialBits,
     Mode,
     Times,
+    ExactTimes,
     Xattr,
     Acl,
     Capability,
@@ -30,11 +31,12 @@ pub enum Loss {
 }
 
 impl Loss {
-    const ALL: [Loss; 15] = [
+    const ALL: [Loss; 16] = [
         Loss::Owner,
         Loss::SpecialBits,
         Loss::Mode,
         Loss::Times,
+        Loss::ExactTimes,
         Loss::Xattr,
         Loss::Acl,
         Loss::Capability,
@@ -48,11 +50,12 @@ impl Loss {
         Loss::Told,
     ];
 
-    /// Warnings of this kind that are printed before they are only counted. Who
-    /// is not root loses the owner of every file: one example will do.
+    /// Warnings of this kind that are printed before they are only counted. Who is not
+    /// root loses the owner of every file, and a FAT modes and odd seconds: one example
+    /// will do.
     fn shown(self) -> u64 {
         match self {
-            Loss::Owner => 1,
+            Loss::Owner | Loss::Mode | Loss::ExactTimes => 1,
             _ => 10,
         }
     }
@@ -63,6 +66,7 @@ impl Loss {
             Loss::SpecialBits => "set-user-ID or set-group-ID bit",
             Loss::Mode => "mode",
             Loss::Times => "times",
+            Loss::ExactTimes => "exact times",
             Loss::Xattr => "extended attribute",
             Loss::Acl => "access control list",
             Loss::Capability => "capabilities",

@@ -78,10 +78,7 @@ impl<'a, 'r> Writer<'a, 'r> {
             sys,
             report,
             settings,
-            finish: Finish {
-                report,
-                owner: settings.owner,
-            },
+            finish: Finish::new(report, settings.owner),
             frames: Vec::new(),
             skipping: 0,
             open: None,
@@ -353,8 +350,13 @@ impl<'a, 'r> Writer<'a, 'r> {
         }
         if let (Some((temporary, name)), Some(parent)) = (&frame.rename, self.frames.last()) {
             let flags = libc::RENAME_NOREPLACE;
-            if let Err(e) = self.rename(&parent.fd, temporary, name, flags) {
-                self.report.error(&self.path, e);
+            match (
+                self.rename(&parent.fd, temporary, name, flags),
+                &frame.wanted,
+            ) {
+                (Err(e), _) => self.report.error(&self.path, e),
+                (Ok(()), Some((stat, _))) => self.finish.renamed(&frame.fd, stat),
+                (Ok(()), None) => {}
             }
         }
         if let Some((stat, _)) = &frame.wanted {

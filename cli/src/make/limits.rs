@@ -65,7 +65,11 @@ impl Limits {
         if self.short_times {
             let short = shortened(stat.mtime);
             if short != stat.mtime {
-                report.lose(Loss::Times, path, b"", LACKING);
+                let loss = match short.sec == stat.mtime.sec {
+                    true => Loss::ExactTimes,
+                    false => Loss::Times,
+                };
+                report.lose(loss, path, b"", LACKING);
                 stat.mtime = short;
             }
         }
