@@ -34,6 +34,9 @@ type Options struct {
 	Trust []string
 	// With lists further images of the same machine.
 	With []string
+	// Lower lists images below this one, the topmost first, each as IMAGE or
+	// IMAGE@SELECTOR: the files of all are seen as one, by overlayfs, for reading.
+	Lower []string
 	// Secrets are passphrases and keys of LUKS volumes.
 	Secrets [][]byte
 	// Kernel is what Open boots.
@@ -83,6 +86,7 @@ func openImage(k *Kernel, path string, options *Options) (*Image, error) {
 	given.overlay = memory.text(options.Overlay)
 	given.trust = memory.list(options.Trust)
 	given.with = memory.list(options.With)
+	given.lower = memory.list(options.Lower)
 	if n := len(options.Secrets); n > 0 {
 		secrets := memory.get(C.sizeof_struct_tane_secret * C.size_t(n))
 		for i, secret := range options.Secrets {

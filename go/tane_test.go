@@ -386,3 +386,27 @@ func TestAlignedBytesAreAlignedAndStayThere(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 }
+
+func TestSeveralImagesAreSeenAsOne(t *testing.T) {
+	layer := func(name string) string {
+		tree := t.TempDir()
+		for _, file := range []string{"all", name} {
+			if err := os.WriteFile(filepath.Join(tree, file), []byte(name), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		disk := filepath.Join(t.TempDir(), name+".img")
+		run(t, "mke2fs", "-q", "-t", "ext4", "-d", tree, disk, "16M")
+		return disk
+	}
+	top, middle, base := layer("top"), layer("middle"), layer("base")
+	for _, noJail := range []bool{false, true} {
+		fsys := open(t, top, &Options{Lower: []string{middle, base}, NoJail: noJail})
+		for file, want := range map[string]string{"all": "top", "top": "top", "middle": "middle", "base": "base"} {
+			got, err := fs.ReadFile(fsys, file)
+			if err != nil || string(got) != want {
+				t.Errorf("%s: %q, %v; want %q", file, got, err, want)
+			}
+		}
+	}
+}

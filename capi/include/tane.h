@@ -445,6 +445,12 @@ struct tane_image_options {
 	void *notice_arg;
 	/* For an image without a kernel in this process; NULL: all defaults. */
 	const struct tane_worker_options *worker;
+	/*
+	 * Images below this one, the topmost first, each as IMAGE or IMAGE@SELECTOR:
+	 * what tane_image_mount() shows are the files of all of them as one, by
+	 * overlayfs, for reading. A list that ends with a NULL, or NULL.
+	 */
+	const char *const *lower;
 };
 
 /* Write to the image. Without it no byte of the image changes. */

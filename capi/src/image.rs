@@ -37,6 +37,7 @@ pub struct RawImageOptions {
     notice: Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize)>,
     notice_arg: *mut c_void,
     worker: *const RawWorkerOptions,
+    lower: *const *const c_char,
 }
 
 // SAFETY: integers, pointers and an optional function.
@@ -61,6 +62,10 @@ macro_rules! fill {
             }
             for image in paths($raw.with)? {
                 $options.with(image);
+            }
+            for address in paths($raw.lower)? {
+                let (image, selector) = tane::layer_of(address)?;
+                $options.lower(image, selector);
             }
             for at in 0..$raw.secret_count {
                 let secret = handle($raw.secrets.add(at))?;

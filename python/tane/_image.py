@@ -109,6 +109,9 @@ class Image(Closing):
     overlay       put what is written into this qcow2 file; ":memory:" forgets it
     trust         files and directories that it may name as backing file or extents
     with_images   further images of the same machine
+    lower         images below this one, the topmost first, each as IMAGE or
+                  IMAGE@SELECTOR: the files of all are seen as one, by overlayfs, for
+                  reading
     passphrase    of LUKS volumes: one, or several; bytes for the content of a key
                   file
     """
@@ -128,6 +131,7 @@ class Image(Closing):
         overlay: StrPath | None = None,
         trust: Iterable[StrPath] = (),
         with_images: Iterable[StrPath] = (),
+        lower: Iterable[StrPath] = (),
         passphrase: Secret | Sequence[Secret] = (),
     ) -> None:
         if mode not in ("r", "rw"):
@@ -165,6 +169,7 @@ class Image(Closing):
             options.overlay = c_text(os.fsencode(overlay))
         options.trust = _list(trust, keep)
         setattr(options, "with", _list(with_images, keep))
+        options.lower = _list(lower, keep)
         given = [passphrase] if isinstance(passphrase, (str, bytes)) else passphrase
         secrets = [s.encode() if isinstance(s, str) else s for s in given]
         if secrets:
@@ -301,6 +306,7 @@ def open(
     overlay: StrPath | None = None,
     trust: Iterable[StrPath] = (),
     with_images: Iterable[StrPath] = (),
+    lower: Iterable[StrPath] = (),
     passphrase: Secret | Sequence[Secret] = (),
     fstype: str | None = None,
     options: str = "",
@@ -337,6 +343,7 @@ def open(
         overlay=overlay,
         trust=trust,
         with_images=with_images,
+        lower=lower,
         passphrase=passphrase,
     )
     mount = opened.mount(selector, fstype=fstype, options=options)

@@ -269,3 +269,22 @@ def test_an_image_that_is_cut_off_or_removed_while_open_is_no_more_than_an_error
     with tane.open(kept, jail=jail) as mount:
         kept.unlink()
         assert mount.read_bytes("/big") == content
+
+
+@pytest.mark.parametrize("jail", [True, False])
+def test_several_images_are_seen_as_one(make_image: MakeImage, jail: bool) -> None:
+    base = make_image({"all": b"base", "d/base": b"base"}, "base.img")
+    middle = make_image({"all": b"middle", "d/middle": b"middle"}, "middle.img")
+    top = make_image({"all": b"top", "d/top": b"top"}, "top.img")
+    before = [image.read_bytes() for image in (base, middle, top)]
+    with tane.open(top, lower=[middle, base], jail=jail) as mount:
+        assert sorted(mount.listdir("d")) == ["base", "middle", "top"]
+        assert (mount / "all").read_bytes() == b"top"
+        assert (mount / "d/base").read_bytes() == b"base"
+    with tane.open(middle, lower=[base], jail=jail) as mount:
+        assert (mount / "all").read_bytes() == b"middle"
+    assert [image.read_bytes() for image in (base, middle, top)] == before
+    with pytest.raises(OSError, match="can only be read"):
+        tane.open(top, mode="rw", lower=[base], jail=jail)
+    with pytest.raises(OSError, match="whole file system"):
+        tane.open(top, lower=[f"{base}:/d"], jail=jail)

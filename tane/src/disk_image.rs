@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::image_file::DiskImage;
 use crate::image_jail::ImageFiles;
 use crate::kernel::Kernel;
+use crate::layers::{self, Layer};
 use crate::mount::Mount;
 use crate::mount_options::MountOptions;
 use crate::volumes::{VolumeOptions, Volumes};
@@ -25,6 +26,7 @@ pub struct ImageOptions {
     files: ImageFiles,
     disk: DiskOptions,
     with: Vec<PathBuf>,
+    lower: Vec<(PathBuf, Option<Selector>)>,
     secrets: Vec<Vec<u8>>,
     ask: Option<Ask>,
     /// What is written is kept in memory.
@@ -59,8 +61,7 @@ impl ImageOptions {
         if self.forget {
             return self;
         }
-        self.files.overlay = Some(file.clone());
-        self.disk.overlay(file);
+        self.files.overlay = Some(file);
         self
     }
 
@@ -94,6 +95,15 @@ impl ImageOptions {
         self
     }
 
+    /// An image below this one, and below those that were named before: the files of all
+    /// are seen as one, for reading, as overlayfs shows them (see [`Kernel::merge`]). Of
+    /// an image with several file systems the one that the selector means.
+    /// [`layer_of`](crate::layer_of) reads an address.
+    pub fn lower(&mut self, image: impl Into<PathBuf>, selector: Option<Selector>) -> &mut Self {
+        self.lower.push((image.into(), selector));
+        self
+    }
+
     /// See [`VolumeOptions::secret`].
     pub fn secret(&mut self, secret: impl Into<Vec<u8>>) -> &mut Self {
         self.secrets.push(secret.into());
@@ -121,6 +131,15 @@ impl ImageOptions {
         opened.attach(&boot()?)
     }
 
+    /// The secrets, for volumes.
+    fn given(&self) -> VolumeOptions {
+        let mut options = VolumeOptions::new();
+        for secret in &self.secrets {
+            options.secret(secret.clone());
+        }
+        options
+    }
+
     /// The image, then those it comes with.
     fn all<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = &'a Path> {
         std::iter::once(path).chain(self.with.iter().map(PathBuf::as_path))
@@ -133,6 +152,10 @@ impl ImageOptions {
         for image in self.all(path.as_ref()) {
             files.allow(jail, image);
         }
+        (files.write, files.overlay) = (false, None);
+        for (image, _) in &self.lower {
+            files.allow(jail, image);
+        }
     }
 
     /// Open the files of an image, for [`OpenedImage::attach`].
@@ -140,12 +163,23 @@ impl ImageOptions {
     /// Errors: as for [`Self::open`], but for those of booting.
     pub fn open_files(&self, path: impl AsRef<Path>) -> Result<OpenedImage> {
         let path = path.as_ref();
+        if self.files.write && !self.lower.is_empty() {
+            let text = "images that are seen as one can only be read; to write, open one alone";
+            return Err(Error::plain(libc::EINVAL, "open", text).with_path(path));
+        }
         let mut options = self.clone();
         options.disk.snapshot(!self.files.write || self.forget);
+        let below = options.disk.clone();
+        if let Some(file) = &self.files.overlay {
+            options.disk.overlay(file);
+        }
         let open = |path: &Path| options.disk.open_image(path);
+        let open_lower = |(path, _): &(PathBuf, _)| below.open_image(path);
         Ok(OpenedImage {
             images: self.all(path).map(open).collect::<Result<_>>()?,
+            lower: self.lower.iter().map(open_lower).collect::<Result<_>>()?,
             path: path.to_owned(),
+            below,
             options,
         })
     }
@@ -155,8 +189,11 @@ impl ImageOptions {
 /// enter a [`Jail`](crate::jail::Jail).
 pub struct OpenedImage {
     images: Vec<DiskImage>,
+    lower: Vec<DiskImage>,
     path: PathBuf,
     options: ImageOptions,
+    /// Of those below it.
+    below: DiskOptions,
 }
 
 impl OpenedImage {
@@ -164,7 +201,7 @@ impl OpenedImage {
     /// files is an ext2, ext3 or ext4 without rare features, as
     /// [`DiskImage::is_plain`] has it. A FAT's mount options may ask for more.
     pub fn is_plain(&self) -> bool {
-        self.images.iter().all(DiskImage::is_plain_with_options)
+        self.lower.is_empty() && self.images.iter().all(DiskImage::is_plain_with_options)
     }
 
     /// Give it to a kernel, which only now sees what is in it.
@@ -173,11 +210,18 @@ impl OpenedImage {
     pub fn attach(self, kernel: &Kernel) -> Result<Image> {
         let disks = self.images.into_iter();
         let add = |image| kernel.add_disk_image(image, &self.options.disk);
+        let secrets = self.options.given();
+        let add_lower = |(opened, (path, selector)): (DiskImage, &(PathBuf, Option<Selector>))| {
+            let disk = kernel.add_disk_image(opened, &self.below)?;
+            Layer::new(kernel, disk, path, selector.as_ref(), &secrets)
+        };
+        let lower = self.lower.into_iter().zip(&self.options.lower);
         Ok(Image {
             inner: Arc::new(Inner {
                 volumes: OnceLock::new(),
                 search: Mutex::new(()),
                 disks: disks.map(add).collect::<Result<_>>()?,
+                lower: lower.map(add_lower).collect::<Result<_>>()?,
                 path: self.path,
                 options: self.options,
                 kernel: kernel.clone(),
@@ -193,6 +237,7 @@ impl fmt::Debug for ImageOptions {
             .field("write", &self.files.write)
             .field("disk", &self.disk)
             .field("with", &self.with)
+            .field("lower", &self.lower)
             .finish_non_exhaustive()
     }
 }
@@ -223,6 +268,8 @@ struct Inner {
     search: Mutex<()>,
     /// The image that was named, then those it comes with.
     disks: Vec<Disk>,
+    /// Those below it, the topmost first.
+    lower: Vec<Layer>,
     path: PathBuf,
     options: ImageOptions,
     kernel: Kernel,
@@ -254,10 +301,7 @@ impl Image {
             return Ok(volumes);
         }
         let disks: Vec<_> = inner.disks.iter().collect();
-        let mut options = VolumeOptions::new();
-        for secret in &inner.options.secrets {
-            options.secret(secret.clone());
-        }
+        let mut options = inner.options.given();
         let mut volumes = inner.kernel.volumes(&disks, &options)?;
         let ask = inner.options.ask.as_ref();
         if let Some(ask) = ask.filter(|_| inner.options.secrets.is_empty()) {
@@ -281,8 +325,8 @@ impl Image {
         device.ok_or_else(|| Error::plain(libc::ENXIO, "open", "is gone"))
     }
 
-    /// Mount the file system that a selector means; read-only unless the image is
-    /// open for writing. Errors as for [`Image::choose`] and
+    /// Mount the file system that a selector means, with those of images below it;
+    /// read-only unless the image is open for writing. Errors as for [`Image::choose`] and
     /// [`MountOptions::mount`].
     pub fn mount(&self, selector: Option<&Selector>, options: &MountOptions) -> Result<Mount> {
         let device = self.choose(selector, options.has_fstype())?;
@@ -294,6 +338,7 @@ impl Image {
             options.option("subvol", subvol);
         }
         let mount = options.mount(&self.inner.kernel, device)?;
+        let mount = layers::merge(mount, &self.inner.lower, &self.inner.kernel)?;
         Ok(mount.of_image(self.clone()))
     }
 

@@ -11,7 +11,7 @@ use roundtrip::keeps::{Keeps, ALL};
 use roundtrip::manifest::{assert_same, manifest, Manifest};
 use roundtrip::{as_we_may, check, rich, tmpfs, TOP};
 use std::path::{Path, PathBuf};
-use tane::{DiskOptions, Kernel, Mount, MountOptions};
+use tane::{DiskOptions, ImageOptions, Kernel, Mount, MountOptions};
 use tane_test_support::tool;
 
 /// A link that is written to through an overlay is a file of its own afterwards.
@@ -170,4 +170,27 @@ fn of_two_tmpfs() {
     assert_eq!(lower.read("removed").expect("reads"), b"below");
     assert_eq!(upper.read("upper/changed").expect("reads"), b"above");
     assert!(!upper.exists("upper/kept").expect("looks"));
+}
+
+#[test]
+fn an_image_is_seen_above_those_that_were_named_with_it() {
+    let dir = TempDir::new();
+    let Some(images) = Images::new(&dir, &KEEPS) else {
+        return;
+    };
+    let Some(kernel) = default_kernel() else {
+        return;
+    };
+    let mut options = ImageOptions::new();
+    options.lower(&images.squashfs, None);
+    let image = options.open(&images.erofs, || Ok(kernel.clone()));
+    let image = image.expect("an image");
+    let seen = image.mount(None, &MountOptions::new()).expect("a mount");
+    assert_eq!(seen.read("below/f").expect("reads"), b"from erofs");
+    let rich = images.overlaid(&kernel, |overlay| manifest(overlay, TOP, &KEEPS));
+    assert_same(&rich, &manifest(&seen, TOP, &KEEPS));
+    let error = options
+        .write(true)
+        .open(&images.ext4, || Ok(kernel.clone()));
+    assert_eq!(error.expect_err("only read").errno(), libc::EINVAL);
 }

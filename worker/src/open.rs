@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tane::jail::{Files, Jail};
-use tane::{Image, ImageOptions, Kernel};
+use tane::{Image, ImageOptions, Kernel, Selector};
 
 /// Private memory, unless the caller says otherwise, in bytes; as for the command.
 const MEMORY: u64 = 4 << 30;
@@ -25,6 +25,9 @@ pub(crate) struct Setup {
     pub overlay: Option<PathBuf>,
     pub trust: List<PathBuf>,
     pub with: List<PathBuf>,
+    /// Images below it, and the selector of each or nothing.
+    pub lower: List<PathBuf>,
+    pub lower_selectors: List<String>,
     pub secrets: List<Vec<u8>>,
     pub kernel: Option<PathBuf>,
     /// What is booted instead if the image is plain.
@@ -62,7 +65,7 @@ macro_rules! structures {
 
 structures! {
     Setup {
-        image, write, format, overlay, trust, with, secrets, kernel, tiny, memory, cpus,
+        image, write, format, overlay, trust, with, lower, lower_selectors, secrets, kernel, tiny, memory, cpus,
         cmdline, memory_limit, milliseconds, stuck
     }
     Opened { held, notices }
@@ -98,6 +101,13 @@ impl Setup {
         }
         for image in &self.with.0 {
             options.with(image);
+        }
+        for (image, selector) in self.lower.0.iter().zip(&self.lower_selectors.0) {
+            let selector = match selector.as_str() {
+                "" => None,
+                text => Some(Selector::parse(text)?),
+            };
+            options.lower(image, selector);
         }
         for secret in &self.secrets.0 {
             options.secret(secret.as_slice());

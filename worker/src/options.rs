@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tane::jail::Files;
+use tane::Selector;
 
 type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 
@@ -55,6 +56,14 @@ impl Options {
     /// See [`tane::ImageOptions::with`].
     pub fn with(&mut self, image: impl Into<PathBuf>) -> &mut Self {
         self.setup.with.0.push(image.into());
+        self
+    }
+
+    /// See [`tane::ImageOptions::lower`].
+    pub fn lower(&mut self, image: impl Into<PathBuf>, selector: Option<Selector>) -> &mut Self {
+        self.setup.lower.0.push(image.into());
+        let selector = selector.map_or(String::new(), |s| s.to_string());
+        self.setup.lower_selectors.0.push(selector);
         self
     }
 
@@ -147,6 +156,7 @@ impl Options {
         let mut start = self.start.clone();
         setup.image = path.as_ref().into();
         let all = std::iter::once(&mut setup.image).chain(&mut setup.with.0);
+        let all = all.chain(&mut setup.lower.0);
         for image in all.filter(|image| tane::is_remote(image)) {
             let address = image.to_str();
             let bad = || Failure::new(libc::EINVAL, "an address on a server is not UTF-8");

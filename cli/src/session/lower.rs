@@ -3,11 +3,11 @@
 
 use super::choose::device;
 use super::machine::Machine;
-use super::{host_files, Access};
+use super::Access;
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use std::path::Path;
-use tane::{Address, Disk, DiskImage, DiskOptions, ImagePath, Kernel, Mount, MountOptions};
+use tane::{layer_of, Disk, DiskImage, DiskOptions, ImagePath, Kernel, Mount, MountOptions};
 use tane::{VolumeOptions, Volumes};
 
 /// One that a kernel has.
@@ -33,15 +33,13 @@ pub fn below(access: Access, global: &Global) -> Result<Vec<ImagePath>> {
 /// What the command line names, the topmost first.
 pub fn named(global: &Global) -> Result<Vec<ImagePath>> {
     let parse = |name: &std::path::PathBuf| {
-        let at = Address::parse_image(name.as_os_str(), &host_files(global));
-        let at = at.map_err(|e| Failure::address(&e))?;
-        match &at.path[..] {
-            b"/" => Ok(at),
-            _ => {
-                let text = "a layer is a whole file system: name an image, and a selector";
-                Err(Failure::usage(format!("{}: {text}", name.display())))
-            }
-        }
+        let (image, selector) = layer_of(name).map_err(|e| Failure::address(&e))?;
+        Ok(ImagePath {
+            image,
+            selector,
+            path: b"/".to_vec(),
+            within: None,
+        })
     };
     global.lower.iter().map(parse).collect()
 }
