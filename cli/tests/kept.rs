@@ -44,8 +44,11 @@ fn empty(
     Some(())
 }
 
-fn set_times(path: &Path, accessed: f64, modified: f64) {
-    let at = |seconds: f64| SystemTime::UNIX_EPOCH + Duration::from_secs_f64(seconds);
+/// Seconds since 1970, and nanoseconds.
+type Time = (u64, u32);
+
+fn set_times(path: &Path, accessed: Time, modified: Time) {
+    let at = |(seconds, more)| SystemTime::UNIX_EPOCH + Duration::new(seconds, more);
     let times = FileTimes::new();
     let times = times.set_accessed(at(accessed)).set_modified(at(modified));
     let file = File::open(path).expect("a file");
@@ -65,8 +68,8 @@ fn tree(s: &Scratch) {
         }
         std::fs::set_permissions(&path, Permissions::from_mode(0o751)).expect("a mode");
         let (accessed, modified) = match name {
-            "late" => (1e10 + 0.75, 1e10 + 0.5),
-            _ => (1_044_245_107.987_654_321, 981_173_107.123_456_789),
+            "late" => ((10_000_000_000, 750_000_000), (10_000_000_000, 500_000_000)),
+            _ => ((1_044_245_107, 987_654_321), (981_173_107, 123_456_789)),
         };
         set_times(&path, accessed, modified);
     }
@@ -141,7 +144,7 @@ fn times_that_are_cut_short_are_one_warning_and_an_error_under_strict() {
     let s = Scratch::new();
     for name in ["tree/a", "tree/b", "tree/c"] {
         s.write(name, b"");
-        set_times(&s.join(name), 1e9 + 0.5, 1e9 + 0.5);
+        set_times(&s.join(name), (1_000_000_000, 5), (1_000_000_000, 5));
     }
     let kind = KINDS[0];
     if empty(&s, kind).is_none() {
@@ -156,6 +159,6 @@ fn times_that_are_cut_short_are_one_warning_and_an_error_under_strict() {
     assert!(said.contains("exact times: 2 more not kept"), "{said}");
     exit(s.tane().args(["cp", "--strict", "tree/a", "disk.img:/"]), 1);
     // Whole seconds are kept.
-    set_times(&s.join("tree/a"), 1e9, 1e9);
+    set_times(&s.join("tree/a"), (1_000_000_000, 0), (1_000_000_000, 0));
     succeed(s.tane().args(["cp", "--strict", "tree/a", "disk.img:/"]));
 }

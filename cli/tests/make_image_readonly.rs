@@ -178,8 +178,8 @@ fn what_a_squashfs_cannot_hold_is_one_warning_each() {
         "/dir project 7",
         "/early times",
         "/flags flags i",
-        "/nanoseconds times",
-        "/old times",
+        "/nanoseconds exact times",
+        "/old exact times",
         "/project project 7",
     ];
     assert_eq!(told(&scratch, "squashfs"), wanted);
