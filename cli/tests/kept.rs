@@ -1,6 +1,8 @@
 //! Promises about what file systems take without a word, and have otherwise then.
 
 mod common;
+#[path = "../../tane/tests/hostile/hfsplus.rs"]
+mod hfsplus;
 
 use common::*;
 use serde_json::Value;
@@ -11,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use tane_test_support::{is_root, tool};
 
 /// Types, the package and program that make one, its options, MiB.
-const KINDS: [(&str, &str, &str, &str, u64); 14] = [
+const KINDS: [(&str, &str, &str, &str, u64); 15] = [
     ("ext2", "e2fsprogs", "mkfs.ext2", "-q -I 128", 16),
     ("ext4", "e2fsprogs", "mkfs.ext4", "-q -I 128", 16),
     ("xfs", "xfsprogs", "mkfs.xfs", "-q", 320),
@@ -23,6 +25,7 @@ const KINDS: [(&str, &str, &str, &str, u64); 14] = [
     ("vfat", "dosfstools", "mkfs.vfat", "", 64),
     ("exfat", "exfatprogs", "mkfs.exfat", "", 64),
     ("ntfs3", "ntfs-3g", "mkfs.ntfs", "-q -F", 64),
+    ("hfsplus", "", "", "", 64), // made here
     ("minix", "util-linux", "mkfs.minix", "-1", 16),
     ("minix", "util-linux", "mkfs.minix", "-2", 16),
     ("minix", "util-linux", "mkfs.minix", "-3", 16),
@@ -34,8 +37,12 @@ fn empty(
     s: &Scratch,
     (fs, package, mkfs, options, mib): (&str, &str, &str, &str, u64),
 ) -> Option<()> {
-    let mut mkfs = tool(package, mkfs)?;
     let image = s.join("disk.img");
+    if fs == "hfsplus" {
+        std::fs::write(&image, hfsplus::make(mib)).expect("an image");
+        return Some(());
+    }
+    let mut mkfs = tool(package, mkfs)?;
     let file = File::create(&image).expect("a file");
     file.set_len(mib << 20).expect("its size");
     let made = mkfs.args(options.split_whitespace()).arg(&image).output();
@@ -161,4 +168,29 @@ fn times_that_are_cut_short_are_one_warning_and_an_error_under_strict() {
     // Whole seconds are kept.
     set_times(&s.join("tree/a"), (1_000_000_000, 0), (1_000_000_000, 0));
     succeed(s.tane().args(["cp", "--strict", "tree/a", "disk.img:/"]));
+}
+
+/// Linux gives each file it makes there what a Mac calls Finder information, and lists its
+/// name without the last character.
+#[test]
+fn attributes_of_hfsplus_are_told_by_their_whole_names() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    std::fs::write(s.join("hfs.img"), hfsplus::make(64)).expect("an image");
+    s.write("tree/f", b"data");
+    succeed(s.tane().args(["cp", "tree/f", "hfs.img:/"]));
+    let listed = succeed(s.tane().args(["xattr", "list", "hfs.img:/f"])).stdout;
+    assert!(
+        text(&listed).contains("osx.com.apple.FinderInfo"),
+        "{}",
+        text(&listed)
+    );
+    let said = text(&succeed(s.tane().args(["cp", "hfs.img:/f", "out"])).stderr);
+    assert!(
+        said.contains("extended attribute osx.com.apple.FinderInfo not kept"),
+        "{said}"
+    );
+    assert_eq!(s.read("out"), b"data");
 }

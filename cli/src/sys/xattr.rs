@@ -11,6 +11,18 @@ pub struct Xattrs {
     pub packed: Vec<u8>,
 }
 
+/// Attributes of HFS Plus that are none of Linux's. Linux 6.12 lists them without the
+/// last character of their names.
+fn is_cut(name: &CStr) -> bool {
+    name.to_bytes().starts_with(b"osx.")
+}
+
+/// What such a name may have been.
+fn uncut(name: &CStr) -> impl Iterator<Item = CString> + '_ {
+    let whole = |last: u8| CString::new([name.to_bytes(), &[last]].concat()).ok();
+    (b' '..=b'~').filter_map(whole)
+}
+
 impl Xattrs {
     /// Reads the attributes of an open file.
     pub fn of(fd: &Fd) -> Result<Xattrs> {
@@ -48,10 +60,7 @@ impl Xattrs {
         };
         let mut result = Xattrs::default();
         let mut value = vec![0; 256];
-        for name in names.split_inclusive(|&b| b == 0) {
-            let Ok(name) = CStr::from_bytes_with_nul(name) else {
-                continue;
-            };
+        let mut add = |name: &CStr| {
             let n = match get(name, &mut value) {
                 Err(Errno(libc::ERANGE)) => {
                     value.resize(65536, 0);
@@ -59,8 +68,25 @@ impl Xattrs {
                 }
                 other => other,
             };
-            match n {
-                Ok(n) => result.push(name, &value[..n]),
+            n.map(|n| result.push(name, &value[..n]))
+        };
+        let mut before = None;
+        for name in names.split_inclusive(|&b| b == 0) {
+            // Of two that are cut to the same both were found.
+            if before.replace(name) == Some(name) {
+                continue;
+            }
+            let Ok(name) = CStr::from_bytes_with_nul(name) else {
+                continue;
+            };
+            match add(name) {
+                Ok(()) => {}
+                Err(Errno(libc::ENODATA | libc::EOPNOTSUPP)) if is_cut(name) => {
+                    let found = uncut(name).filter(|name| add(name).is_ok()).count();
+                    if found == 0 {
+                        return Err(Errno(libc::EOPNOTSUPP));
+                    }
+                }
                 Err(Errno(libc::ENODATA)) => {} // removed meanwhile
                 Err(e) => return Err(e),
             }
