@@ -2,76 +2,16 @@
 //! do to the host: what the thread that serves the image is made to do here.
 
 mod common;
+mod jailed;
 mod prisoner;
 
 use common::*;
+use jailed::*;
 use prisoner::Outcome::{Killed, Returned};
 use prisoner::*;
-use std::ffi::CString;
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use tane_test_support::http::Server;
-
-const SIZE: usize = 2 << 20;
-
-/// A process that goes away with its test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// With so many names that the list of them fills a pipe.
-const MANY: u32 = 2000;
-
-fn image(s: &Scratch, names: u32) {
-    s.write("tree/big", &vec![7; SIZE]);
-    for i in 0..names {
-        s.write(&format!("tree/d/a-rather-long-name-{i:060}"), b"");
-    }
-    s.ext4("disk.img", Some(&s.join("tree")), 64);
-}
-
-/// `tane cat`, in the middle of it.
-fn reading(s: &Scratch, options: &[&str]) -> Running {
-    let mut command = s.tane();
-    command.args(options).args(["cat", "disk.img:/big"]);
-    command.stdout(Stdio::piped()).stderr(Stdio::inherit());
-    Running(command.spawn().expect("tane"))
-}
-
-/// `tane cp`, in the middle of telling what it copied.
-fn copying(s: &Scratch, words: &[&str]) -> Running {
-    let mut command = s.tane();
-    command.args(["cp", "-v"]).args(words);
-    command.stdout(Stdio::null()).stderr(Stdio::piped());
-    Running(command.spawn().expect("tane"))
-}
-
-fn path(path: &Path) -> CString {
-    CString::new(path.as_os_str().as_bytes()).expect("no NUL")
-}
-
-#[track_caller]
-fn refused(outcome: &Outcome) {
-    assert!(matches!(outcome, Returned(-4095..=-1)), "{outcome:?}");
-}
-
-#[track_caller]
-fn done(outcome: &Outcome) {
-    assert!(matches!(outcome, Returned(0..)), "{outcome:?}");
-}
-
-const DENIED: Outcome = Returned(-(libc::EACCES as i64));
-const NOT_PERMITTED: Outcome = Returned(-(libc::EPERM as i64));
-const STDOUT: u64 = 1;
-const STDERR: u64 = 2;
-const HERE: u64 = libc::AT_FDCWD as u64;
 
 #[test]
 fn whoever_reads_an_image_can_open_no_file() {
@@ -379,85 +319,6 @@ fn who_serves_a_mount_can_open_no_file() {
 }
 
 #[test]
-fn a_program_that_checks_an_image_can_open_nothing_else() {
-    if !has_kernel() || !has_landlock() {
-        return;
-    }
-    let s = Scratch::new();
-    image(&s, 0);
-    s.write("secret", b"a secret");
-    let script = "#!/bin/sh\ncat secret\necho new > new\necho new > disk.img\nexit 0\n";
-    let program = s.write("bin/e2fsck", script.as_bytes());
-    succeed(s.tool("chmod").arg("+x").arg(program));
-    let places = format!(
-        "{}:{}",
-        s.join("bin").display(),
-        std::env::var("PATH").expect("PATH")
-    );
-    let before = s.read("disk.img");
-    let run = |options: &[&str]| {
-        let mut command = s.tane();
-        command.env("PATH", &places).env("TMPDIR", s.join("bin"));
-        text(&succeed(command.args(options).args(["-v", "fsck", "disk.img"])).stderr)
-    };
-    let said = run(&[]);
-    assert!(said.contains("secret: Permission denied"), "{said}");
-    assert!(!s.join("new").exists() && s.read("disk.img") == before);
-    let said = run(&["--no-jail"]);
-    assert!(said.contains("a secret"), "{said}");
-    assert!(s.join("new").exists());
-    // Nothing is left of the directory for temporary files.
-    tane_test_support::eventually("it is gone", || {
-        let names = std::fs::read_dir(s.join("bin")).expect("a listing");
-        names.count() == 1
-    });
-}
-
-#[test]
-fn a_program_that_makes_an_image_can_open_nothing_else() {
-    if !has_kernel() || !has_landlock() {
-        return;
-    }
-    let s = Scratch::new();
-    for (name, text) in [
-        ("tree/file", "a file"),
-        ("secret", "a secret"),
-        ("out/secret", "a secret"),
-    ] {
-        s.write(name, text.as_bytes());
-    }
-    let script =
-        "#!/bin/sh\ncat tree/file >&2\ncat secret out/secret >&2\necho new > new\nexit 1\n";
-    let program = s.write("bin/mke2fs", script.as_bytes());
-    succeed(s.tool("chmod").arg("+x").arg(program));
-    let path = std::env::var("PATH").expect("PATH");
-    let places = format!("{}:{path}", s.join("bin").display());
-    let run = |options: &[&str]| {
-        let mut command = s.tane();
-        command.env("PATH", &places).args(options);
-        command.args(["make-image", "tree", "out/disk.img"]);
-        text(&exit(&mut command, 1).stderr)
-    };
-    let said = run(&[]);
-    assert!(said.contains("a file"), "{said}");
-    for name in ["secret", "out/secret"] {
-        assert!(
-            said.contains(&format!("{name}: Permission denied")),
-            "{said}"
-        );
-    }
-    assert!(
-        !said.contains("a secret") && !s.join("new").exists(),
-        "{said}"
-    );
-    let said = run(&["--no-jail"]);
-    assert!(
-        said.contains("a secret") && s.join("new").exists(),
-        "{said}"
-    );
-}
-
-#[test]
 fn every_thread_is_jailed() {
     if !has_kernel() {
         return;
@@ -473,86 +334,4 @@ fn every_thread_is_jailed() {
         assert!(status.contains("\nNoNewPrivs:\t1\n"), "{status}");
         assert!(status.contains("\nSeccomp:\t2\n"), "{status}");
     }
-}
-
-#[test]
-fn memory_has_a_limit() {
-    if !has_kernel() {
-        return;
-    }
-    let s = Scratch::new();
-    image(&s, 0);
-    let memory = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as u64;
-    let ask = |options: &[&str], size: u64| {
-        let command = reading(&s, options);
-        let mut thread = Prisoner::writing_to(&command.0, STDOUT);
-        thread.call(libc::SYS_mmap, &[0, size, 3, memory, -1i64 as u64, 0])
-    };
-    let too_much = Returned(-(libc::ENOMEM as i64));
-    assert_eq!(ask(&[], 4 << 30), too_much);
-    done(&ask(&[], 1 << 30));
-    assert_eq!(ask(&["--memory-limit=1G"], 1 << 30), too_much);
-    done(&ask(&["--memory-limit=none"], 4 << 30));
-    // Nor by more RAM for the kernel: the memory file keeps its size.
-    let command = reading(&s, &[]);
-    let mut thread = Prisoner::writing_to(&command.0, STDOUT);
-    let fds = std::fs::read_dir(format!("/proc/{}/fd", command.0.id())).expect("its files");
-    let ram = fds.flatten().find(|fd| {
-        let name = std::fs::read_link(fd.path()).unwrap_or_default();
-        name.as_os_str().as_bytes().starts_with(b"/memfd:tane-ram")
-    });
-    let ram = ram.expect("the RAM").file_name();
-    let ram: u64 = ram.to_str().and_then(|n| n.parse().ok()).expect("a number");
-    assert_eq!(
-        thread.call(libc::SYS_ftruncate, &[ram, 64 << 30]),
-        NOT_PERMITTED
-    );
-}
-
-#[test]
-fn time_has_a_limit_that_cannot_be_lifted() {
-    if !has_kernel() {
-        return;
-    }
-    let s = Scratch::new();
-    image(&s, 0);
-    let mut command = reading(&s, &["--time-limit=1"]);
-    let status = command.0.wait().expect("it ends");
-    assert_eq!(status.code(), Some(124));
-    // Whoever stops the thread that says so is killed a little later.
-    let command = reading(&s, &["--time-limit=5"]);
-    let mut thread = Prisoner::writing_to(&command.0, STDOUT);
-    let kept = (0..4).filter(|id| thread.call(libc::SYS_timer_delete, &[*id]) == NOT_PERMITTED);
-    assert_eq!(kept.count(), 1);
-    refused(&thread.call(libc::SYS_setitimer, &[0, 0, 0]));
-    // While all threads are stopped nobody takes the alarm.
-    let mut others = threads(command.0.id());
-    others.retain(|tid| *tid != thread.tid());
-    let others: Vec<_> = others.into_iter().map(|tid| thread.beside(tid)).collect();
-    for other in others {
-        assert_eq!(other.ends_by(), libc::SIGKILL);
-    }
-    assert_eq!(thread.ends_by(), libc::SIGKILL);
-}
-
-/// Its key takes hours, in which nobody asks the disk for anything.
-#[test]
-fn an_image_that_never_comes_up_ends_the_command_by_itself() {
-    if !has_kernel() || tane_test_support::tool("cryptsetup-bin", "cryptsetup").is_none() {
-        return;
-    }
-    let s = Scratch::new();
-    s.write("pw", b"secret");
-    let file = std::fs::File::create(s.join("luks.img")).expect("a file");
-    file.set_len(4 << 20).expect("its size");
-    let words = "luksFormat -q --type=luks1 --hash=sha256 --pbkdf-force-iterations=1000 \
-                 --key-file=pw luks.img";
-    succeed(&mut s.command("cryptsetup", words));
-    // The first key's number of iterations.
-    let iterations = u32::MAX.to_be_bytes();
-    std::os::unix::fs::FileExt::write_all_at(&file, &iterations, 212).expect("writes");
-    let listed = ["--key-file=pw", "--hang-limit=1", "ls", "luks.img:/"];
-    let ended = exit(s.tane().args(listed), 124);
-    let said = text(&ended.stderr);
-    assert!(said.contains("without reading or writing"), "{said}");
 }

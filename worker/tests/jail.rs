@@ -3,7 +3,6 @@
 
 mod common;
 #[path = "../../cli/tests/prisoner/mod.rs"]
-#[allow(dead_code)]
 mod prisoner;
 
 use common::*;
