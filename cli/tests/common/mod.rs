@@ -6,6 +6,7 @@ pub mod fuse;
 pub mod make;
 pub mod schema;
 pub mod uml;
+pub mod volumes;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
