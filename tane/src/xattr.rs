@@ -44,13 +44,32 @@ impl Target<'_> {
     fn names(&self) -> SysResult<Vec<OsString>> {
         let list = match grow(|to| self.0.listxattr(self.1, to)) {
             Ok(list) => list,
-            Err(Errno(libc::EOPNOTSUPP)) => return Ok(Vec::new()),
+            // HFS Plus says the second.
+            Err(Errno(libc::EOPNOTSUPP | libc::ENODATA)) => return Ok(Vec::new()),
             Err(errno) => return Err(errno),
         };
         let names = list.split(|&b| b == 0).filter(|name| !name.is_empty());
-        Ok(names
-            .map(|name| OsString::from_vec(name.to_vec()))
-            .collect())
+        let mut names: Vec<_> = names.collect();
+        // Of two that are cut to the same both are found.
+        names.dedup();
+        Ok(names.iter().flat_map(|name| self.whole(name)).collect())
+    }
+
+    /// What a listed name means. Linux 6.12 lists those attributes of HFS Plus that are
+    /// none of its own without the last character of their names.
+    fn whole(&self, name: &[u8]) -> Vec<OsString> {
+        let is_there = |name: &OsString| self.get_into(name, &mut []).is_ok();
+        let listed = OsString::from_vec(name.to_vec());
+        if !name.starts_with(b"osx.") || is_there(&listed) {
+            return vec![listed];
+        }
+        let last = b' '..=b'~';
+        let whole = last.map(|last| OsString::from_vec([name, &[last]].concat()));
+        let found: Vec<_> = whole.filter(is_there).collect();
+        match found.is_empty() {
+            true => vec![listed],
+            false => found,
+        }
     }
 
     fn set(&self, key: &OsStr, value: &[u8], flags: i32) -> SysResult<()> {

@@ -193,6 +193,26 @@ fn hfsplus() {
     kind.keeps_a_rich_tree();
 }
 
+/// Linux gives each file it makes there Finder information.
+#[test]
+fn attributes_of_hfsplus_have_their_whole_names() {
+    let Some(kernel) = default_kernel() else {
+        return;
+    };
+    let dir = common::TempDir::new();
+    let image = dir.path().join("hfs.img");
+    std::fs::write(&image, hfsplus::make(64)).expect("an image");
+    let disk = kernel.open_disk(&image, &tane::DiskOptions::new());
+    let disk = disk.expect("a disk");
+    let mount = tane::MountOptions::new().mount(&kernel, disk.device());
+    let mount = mount.expect("a mount");
+    mount.write("f", b"data").expect("writes");
+    let names = mount.xattrs("f").expect("lists");
+    assert_eq!(names, ["osx.com.apple.FinderInfo"]);
+    let value = mount.xattr("f", &names[0]).expect("reads");
+    assert_eq!(value.map(|value| value.len()), Some(32));
+}
+
 #[test]
 fn udf() {
     for args in [&["-m", "hd", "-b", "512"], &["-m", "hd", "-b", "2048"]] {

@@ -55,7 +55,8 @@ impl Xattrs {
                 let n = list(&mut heap)?;
                 &heap[..n]
             }
-            Err(Errno(libc::EOPNOTSUPP)) => return Ok(Xattrs::default()),
+            // HFS Plus says the second.
+            Err(Errno(libc::EOPNOTSUPP | libc::ENODATA)) => return Ok(Xattrs::default()),
             Err(e) => return Err(e),
         };
         let mut result = Xattrs::default();

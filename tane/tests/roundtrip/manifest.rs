@@ -99,11 +99,7 @@ impl Maker<'_> {
     }
 
     fn attributes(&self, at: &Path) -> BTreeMap<OsString, Vec<u8>> {
-        let keys = match self.tree.symlink_xattrs(at) {
-            // So hfsplus says that there are none.
-            Err(error) if error.errno() == libc::ENODATA => Vec::new(),
-            keys => keys.expect("lists attributes"),
-        };
+        let keys = self.tree.symlink_xattrs(at).expect("lists attributes");
         let keys = keys.into_iter().filter(|key| {
             let key = key.to_string_lossy();
             // What else there is are the file system's own.
