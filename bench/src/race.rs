@@ -1,4 +1,4 @@
-//! Contestants take turns.
+//! Contestants take turns, and those that take long theirs after the others.
 
 use crate::interrupt;
 use crate::progress;
@@ -40,6 +40,10 @@ impl<'a> Contestant<'a> {
         self.most = runs;
         self
     }
+
+    fn is_long(&self) -> bool {
+        self.most != u32::MAX
+    }
 }
 
 /// Let everyone run once uncounted, then `rounds` times in turn. Who fails is
@@ -49,20 +53,25 @@ pub fn race(promise: &Promise, rounds: u32, contestants: Vec<Contestant>, report
         .into_iter()
         .map(|contestant| (contestant, Vec::new(), None))
         .collect();
-    for round in 0..=rounds as usize {
-        progress::round(&promise.name, round as u32, rounds);
-        for turn in 0..lanes.len() {
-            let at = (turn + round) % lanes.len();
-            let (contestant, times, failed) = &mut lanes[at];
-            if failed.is_some() || round > contestant.most as usize || interrupt::asked() {
-                continue;
-            }
-            match (contestant.once)() {
-                Ok(_) if round == 0 => {}
-                Ok(time) => times.push(time),
-                // A child that Ctrl-C ended.
-                Err(_) if interrupt::asked() => {}
-                Err(error) => *failed = Some(error),
+    // What takes long (a virtual machine) leaves others the host's memory and caches as
+    // nobody else does: its turns come when theirs are over.
+    for last in [false, true] {
+        for round in 0..=rounds as usize {
+            progress::round(&promise.name, round as u32, rounds);
+            for turn in 0..lanes.len() {
+                let at = (turn + round) % lanes.len();
+                let (contestant, times, failed) = &mut lanes[at];
+                let is_out = failed.is_some() || round > contestant.most as usize;
+                if is_out || contestant.is_long() != last || interrupt::asked() {
+                    continue;
+                }
+                match (contestant.once)() {
+                    Ok(_) if round == 0 => {}
+                    Ok(time) => times.push(time),
+                    // A child that Ctrl-C ended.
+                    Err(_) if interrupt::asked() => {}
+                    Err(error) => *failed = Some(error),
+                }
             }
         }
     }
@@ -76,15 +85,15 @@ fn conclude(promise: &Promise, rounds: u32, lanes: Vec<Lane>, report: &mut Repor
     // An interrupted race is what all have run of it, so that runs stay in pairs.
     let running = lanes
         .iter()
-        .filter(|(who, _, failed)| failed.is_none() && who.most >= rounds);
+        .filter(|(who, _, failed)| failed.is_none() && !who.is_long());
     let whole = running.map(|(_, times, _)| times.len()).min().unwrap_or(0);
     for (contestant, mut times, failed) in lanes {
         let Contestant { subject, note, .. } = &contestant;
         let mut note = note.clone();
-        if contestant.most < rounds {
+        if contestant.is_long() && times.len() < rounds as usize {
             let comma = if note.is_empty() { "" } else { ", " };
             note += &format!("{comma}{} runs, as it takes long", times.len());
-        } else if failed.is_none() && whole < rounds as usize {
+        } else if !contestant.is_long() && failed.is_none() && whole < rounds as usize {
             times.truncate(whole);
             let comma = if note.is_empty() { "" } else { ", " };
             note += &format!("{comma}{} after {whole} of {rounds} runs", interrupt::WHY);

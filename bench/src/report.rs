@@ -17,7 +17,8 @@ pub const MEMCPY: &str = "memcpy";
 /// To be raised when a reader of the JSON would have to change.
 const FORMAT: u32 = 2;
 
-const METHOD: &str = "Contestants take turns, each round beginning with another one; the first \
+const METHOD: &str = "Contestants take turns, each round beginning with another one (guestfish, \
+which takes long, has its turns when the others have had theirs); the first \
 round is not counted. Figures are medians with quartiles; ratios are medians of the ratios of \
 runs that were measured in the same round. Files are in the page cache unless a row says cold: a \
 cold start is a new process, not a cold disk. Whole processes are timed from spawn to exit, a \
