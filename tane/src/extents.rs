@@ -51,7 +51,7 @@ pub struct Extents {
 
 /// struct fiemap, with room for so many extents.
 #[repr(C)]
-struct Batch<const ROOM: usize = BATCH> {
+pub struct Batch<const ROOM: usize = BATCH> {
     start: u64,
     length: u64,
     flags: u32,
@@ -106,32 +106,43 @@ impl File {
     /// is written for that: what is not written yet is shared with nobody. ENOTTY or
     /// EOPNOTSUPP where the file system does not say where its files lie.
     pub fn shared_parts(&self, from: u64) -> Result<Vec<SharedPart>> {
-        let mut found = Vec::new();
-        let (mut from, mut batch) = (from, Box::new(Batch::<BATCH>::new()));
-        while found.len() < BATCH {
-            batch.flags = 0;
-            (batch.start, batch.length, batch.mapped) = (from, u64::MAX - from, 0);
-            let asked = self
-                .kernel()
-                .ioctl_with(self.kernel_fd(), FS_IOC_FIEMAP, &mut *batch);
-            asked.map_err(|errno| errno.during("ask where a file lies"))?;
-            let parts = &batch.extents[..BATCH.min(batch.mapped as usize)];
-            let shared = parts.iter().filter(|raw| is_shared(raw));
-            found.extend(shared.map(|raw| SharedPart {
-                start: raw.logical,
-                len: raw.length,
-                physical: raw.physical,
-            }));
-            let last = parts.last().filter(|raw| raw.flags & LAST == 0);
-            let next = last.map(|raw| raw.logical.saturating_add(raw.length));
-            // A damaged image may say anything.
-            match next.filter(|next| *next > from) {
-                Some(next) => from = next,
-                None => break,
-            }
-        }
-        Ok(found)
+        let ask = |request, map: &mut Fiemap| {
+            let asked = self.kernel().ioctl_with(self.kernel_fd(), request, map);
+            asked.map_err(|errno| errno.during("ask where a file lies"))
+        };
+        shared_parts_by(ask, from)
     }
+}
+
+/// struct fiemap of linux/fiemap.h, with room behind it.
+pub type Fiemap = Batch;
+
+/// See [`File::shared_parts`], for whatever answers an ioctl(2) of this number.
+pub fn shared_parts_by<E>(
+    mut ask: impl FnMut(u32, &mut Fiemap) -> std::result::Result<(), E>,
+    mut from: u64,
+) -> std::result::Result<Vec<SharedPart>, E> {
+    let (mut found, mut batch) = (Vec::new(), Box::new(Fiemap::new()));
+    while found.len() < BATCH {
+        batch.flags = 0;
+        (batch.start, batch.length, batch.mapped) = (from, u64::MAX - from, 0);
+        ask(FS_IOC_FIEMAP, &mut batch)?;
+        let parts = &batch.extents[..BATCH.min(batch.mapped as usize)];
+        let shared = parts.iter().filter(|raw| is_shared(raw));
+        found.extend(shared.map(|raw| SharedPart {
+            start: raw.logical,
+            len: raw.length,
+            physical: raw.physical,
+        }));
+        let last = parts.last().filter(|raw| raw.flags & LAST == 0);
+        let next = last.map(|raw| raw.logical.saturating_add(raw.length));
+        // A damaged image may say anything.
+        match next.filter(|next| *next > from) {
+            Some(next) => from = next,
+            None => break,
+        }
+    }
+    Ok(found)
 }
 
 fn is_shared(raw: &Raw) -> bool {

@@ -85,6 +85,8 @@ pub use dir::Dir;
 pub use disk::{Disk, DiskOptions};
 pub use disk_image::{Image, ImageOptions, OpenedImage};
 pub use error::{errno_of, errno_or_guess, Error, Result};
+#[doc(hidden)]
+pub use extents::shared_parts_by;
 pub use extents::{Content, Extent, Extents, SharedPart};
 pub use file::File;
 pub use image::{default_image, places_beside, tiny_image};

@@ -2,6 +2,7 @@
 
 use super::errno::{Errno, Result};
 use super::{Fd, Sys};
+use tane::{shared_parts_by, SharedPart};
 
 // linux/magic.h, and those that keep theirs for themselves.
 const XFS: i64 = 0x5846_5342;
@@ -12,81 +13,23 @@ const OVERLAY: i64 = 0x794c_7630;
 /// btrfs: the inode number of a subvolume's root.
 const SUBVOLUME: u64 = 256;
 
-// linux/fiemap.h
-const FS_IOC_FIEMAP: u32 = 0xc020_660b;
-const LAST: u32 = 0x1;
-const SHARED: u32 = 0x2000;
-/// Unknown, not written yet, in the inode, never written.
-const NOWHERE: u32 = 0x2 | 0x4 | 0x200 | 0x800;
-/// Parts that are asked for at once. Most files have few.
-const ROOM: usize = 32;
-
-/// struct fiemap, and room behind it.
-#[repr(C)]
-struct Map {
-    start: u64,
-    length: u64,
-    flags: u32,
-    mapped: u32,
-    count: u32,
-    reserved: u32,
-    parts: [Part; ROOM],
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Part {
-    logical: u64,
-    physical: u64,
-    length: u64,
-    reserved: [u64; 2],
-    flags: u32,
-    more_reserved: [u32; 3],
-}
-
-/// A part of a file that lies in blocks which others may have too. What is packed
-/// lies there as a whole, whatever part of it this is.
-pub struct SharedPart {
-    pub start: u64,
-    pub len: u64,
-    pub physical: u64,
-}
-
 /// Those of the first `end` bytes, as far as the file system tells. Nothing is written
 /// for that: what is not written yet is shared with nobody.
 pub fn shared_parts(fd: &Fd, end: u64) -> Vec<SharedPart> {
-    let mut found = Vec::new();
-    let mut start = 0;
-    while start < end {
-        let mut map = Map {
-            start,
-            length: end - start,
-            flags: 0,
-            mapped: 0,
-            count: ROOM as u32,
-            reserved: 0,
-            parts: [Part::default(); ROOM],
+    let mut found: Vec<SharedPart> = Vec::new();
+    let mut at = 0;
+    while at < end {
+        let asked = shared_parts_by(|request, map| fd.sys().ioctl(fd, request, map), at);
+        let Ok(parts) = asked else { break };
+        let Some(next) = parts.last().map(|part| part.start.saturating_add(part.len)) else {
+            break;
         };
-        if fd.sys().ioctl(fd, FS_IOC_FIEMAP, &mut map).is_err() {
-            break;
-        }
-        let parts = &map.parts[..ROOM.min(map.mapped as usize)];
-        for part in parts {
-            if part.flags & (SHARED | NOWHERE) == SHARED {
-                found.push(SharedPart {
-                    start: part.logical,
-                    len: part.length,
-                    physical: part.physical,
-                });
-            }
-        }
-        let last = parts.last().filter(|part| part.flags & LAST == 0);
-        let next = last.map_or(end, |part| part.logical.saturating_add(part.length));
+        found.extend(parts.into_iter().filter(|part| part.start < end));
         // A damaged image may say anything.
-        if next <= start {
+        if next <= at {
             break;
         }
-        start = next;
+        at = next;
     }
     found
 }
