@@ -13,14 +13,14 @@ TARGET = $(or $(CARGO_TARGET_DIR),target)
 IMAGES = --config default --config tiny
 TEST_IMAGES = --config tiny --config smp --config default --config debug --config torture
 
-.PHONY: all demo test check lint bench kernel images install clean deps deps-build
+.PHONY: all demo test check lint bench kernel images install clean deps deps-build deps-demo
 
 all: kernel
 	$(CARGO) build --release
 	$(TARGET)/release/tane generate build/man
 
 # Copies a real tree into a real ext4 image and out again, as any user.
-demo: deps
+demo: deps-demo
 	$(XTASK) kernel --config tiny
 	$(CARGO) build --release -p tane-cli
 	TANE_IMAGE=$(CURDIR)/build/images/tane-tiny.elf scripts/demo $(TARGET)/release/tane
@@ -60,3 +60,6 @@ deps:
 
 deps-build:
 	scripts/install-deps build
+
+deps-demo:
+	scripts/install-deps build demo

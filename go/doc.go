@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-// Package tane reads and writes what is in disk images, by real Linux that runs
-// inside this process: no root, no virtual machine, no mount on the host.
+// Package tane reads and writes what is in disk images, by real Linux as a library: no
+// root, no virtual machine, no mount on the host. It runs in a jailed process of its own
+// ([Open]), or inside this process ([Boot], [Options.NoJail]).
 //
 //	fsys, err := tane.Open("disk.qcow2@1")
 //	if err != nil { … }

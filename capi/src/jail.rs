@@ -42,7 +42,7 @@ unsafe fn paths(list: *const *const c_char) -> Result<Vec<PathBuf>> {
 fn failure(e: Error) -> Failure {
     let errno = match &e {
         Error::Threads(_) => libc::EBUSY,
-        Error::Path(_, e) | Error::Seccomp(e) | Error::Limit(_, e) => {
+        Error::Path(_, e) | Error::Seccomp(e) | Error::Limit(_, e) | Error::Capabilities(e) => {
             e.raw_os_error().unwrap_or(libc::EINVAL)
         }
         Error::Landlock(_) => libc::EINVAL,

@@ -265,3 +265,68 @@ fn the_library_exports_what_the_header_declares_and_nothing_else() {
     exported.sort_unstable();
     assert_eq!(exported, declared);
 }
+
+/// What is installed, as programs find it.
+#[test]
+fn the_installed_library_has_a_soname_a_version_for_each_symbol_and_a_pc_file() {
+    let scratch = Scratch::new("installed");
+    let lib = scratch.0.join("usr/lib");
+    let script = source("../scripts/link-library");
+    run(Command::new(script).arg(libraries()).arg(&lib));
+    let library = lib.join("libtane.so");
+    let read = |what: &str| {
+        let output = Command::new("readelf")
+            .args(["-W", what])
+            .arg(&library)
+            .output();
+        String::from_utf8(output.expect("readelf").stdout).expect("text")
+    };
+    assert!(read("-d").contains("Library soname: [libtane.so.0]"));
+    let symbols = read("--dyn-syms");
+    let mut exported: Vec<&str> = symbols
+        .lines()
+        .filter(|line| !line.contains(" UND ") && line.contains(" FUNC "))
+        .filter_map(|line| line.split_whitespace().last())
+        .collect();
+    exported.sort_unstable();
+    let header = std::fs::read_to_string(source("include/tane.h")).expect("the header");
+    let mut declared: Vec<String> = functions(&header)
+        .map(|name| format!("{name}@@TANE_0.1"))
+        .collect();
+    declared.sort_unstable();
+    assert!(declared.len() > 50);
+    assert_eq!(exported, declared);
+
+    std::fs::create_dir(scratch.0.join("usr/include")).expect("a directory");
+    std::fs::copy(
+        source("include/tane.h"),
+        scratch.0.join("usr/include/tane.h"),
+    )
+    .expect("a copy");
+    let Some(mut config) = tane_test_support::tool("pkgconf", "pkgconf") else {
+        return;
+    };
+    config.env("PKG_CONFIG_PATH", lib.join("pkgconfig"));
+    let output = config.args(["--cflags", "--libs", "tane"]).output();
+    let flags = String::from_utf8(output.expect("pkgconf").stdout).expect("text");
+    let code = "#include <tane.h>\nint main(void) { return tane_version() != 1; }\n";
+    std::fs::write(scratch.0.join("main.c"), code).expect("a program");
+    let program = scratch.0.join("main");
+    let mut cc = Command::new("cc");
+    cc.arg(scratch.0.join("main.c")).arg("-o").arg(&program);
+    run(cc.args(flags.split_whitespace()));
+    run(Command::new(&program).env("LD_LIBRARY_PATH", &lib));
+}
+
+/// The functions that a header declares: names before a parenthesis, outside comments.
+fn functions(header: &str) -> impl Iterator<Item = &str> {
+    let code = header
+        .split("*/")
+        .filter_map(|part| part.split("/*").next());
+    code.flat_map(|part| part.split('(').collect::<Vec<_>>())
+        .filter_map(|before| {
+            let start = before.rfind(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+            let name = &before[start.map_or(0, |at| at + 1)..];
+            name.starts_with("tane_").then_some(name)
+        })
+}

@@ -88,7 +88,7 @@ static void writing_takes_the_flag_and_locks_the_image(void)
 
 	CHECK(!tane_image_open(kernel, file, &options, &image));
 	CHECK(tane_image_open(kernel, file, &options, &second) < 0);
-	CHECK(strstr(tane_error_message(), "is in use by another program"));
+	CHECK(strstr(tane_error_message(), "is in use by this program itself"));
 	mount = mount_it(image, NULL);
 	CHECK(!tane_mkdir(mount, "/new", 0755));
 	CHECK(!tane_unmount(mount));

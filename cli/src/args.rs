@@ -1,12 +1,17 @@
 //! The command line.
 
 use crate::failure::Failure;
+use crate::interrupt;
+use crate::options_first::options_first;
 use crate::session::Kept;
+use crate::tell;
 use crate::verbs::*;
-use clap::{Args, Command, FromArgMatches, Parser, Subcommand};
+use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+use tane::images::Patience;
 use tane::Address;
 
 const LONG_ABOUT: &str = "\
@@ -18,7 +23,8 @@ this process as a library: no root, no mount, no virtual machine.
 An address is IMAGE:/path. When an image holds several file systems, a selector
 says which one is meant: IMAGE@2:/path (partition number), IMAGE@label=NAME:/path,
 IMAGE@uuid=UUID:/path or IMAGE@GROUP/VOLUME:/path (LVM); IMAGE@subvol=PATH:/path, or
-,subvol=PATH behind any of them, takes a btrfs subvolume for the root. Reading never changes a byte of the image.";
+,subvol=PATH behind any of them, takes a btrfs subvolume for the root. /path may be a
+pattern with *, ? and [...], in quotes. Reading never changes a byte of the image.";
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -68,10 +74,13 @@ impl Cli {
     pub fn read(args: Vec<OsString>) -> Cli {
         let first = args.get(1).and_then(|arg| arg.to_str());
         let Some(command) = first.and_then(Cli::with_one) else {
-            return Cli::parse_from(args);
+            let args = options_first(&Cli::command(), args, 1);
+            return Cli::try_parse_from(args).unwrap_or_else(|e| leave(&e));
         };
-        let matches = command.get_matches_from(args);
-        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+        let args = options_first(&command, args, 1);
+        let matches = command.try_get_matches_from(args);
+        let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+        cli.unwrap_or_else(|error| leave(&error))
     }
 
     /// The grammar of a command line that begins with this verb.
@@ -81,6 +90,12 @@ impl Cli {
             .disable_help_subcommand(true);
         Some(Global::augment_args(command).subcommand(Verb::alone(verb)?))
     }
+}
+
+/// Says what is wrong with the command line, or what was asked (help).
+fn leave(error: &clap::Error) -> ! {
+    tell::usage(error);
+    std::process::exit(error.exit_code())
 }
 
 /// Options of every verb.
@@ -125,7 +140,7 @@ pub struct Global {
     )]
     pub options: Option<String>,
     /// What the image is, if its content should not tell: raw, qcow2, vmdk, vhd,
-    /// vhdx, gzip, xz, zstd or bzip2
+    /// vhdx, vdi, qcow, qed, dmg, ewf, android-sparse, split, gzip, xz, zstd or bzip2
     #[arg(long, global = true, value_name = "FORMAT", help_heading = "Image")]
     pub format: Option<tane::images::Format>,
     /// Write to FILE, a qcow2 on top of the image, which stays as it is; ":memory:"
@@ -151,6 +166,12 @@ pub struct Global {
     /// A file whose whole content opens LUKS volumes
     #[arg(long, global = true, value_name = "FILE", help_heading = "Image")]
     pub key_file: Option<PathBuf>,
+    /// Wait for other programs that use an image until they end, or for so long, rather
+    /// than fail
+    #[arg(long, global = true, value_name = "TIME", help_heading = "Image")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "none")]
+    #[arg(value_parser = parse_hang)]
+    pub wait: Option<Duration>,
     /// The sectors of the disk that the image is of, if they are not 512 bytes: a
     /// partition table counts in them
     #[arg(long, global = true, value_name = "BYTES", help_heading = "Image")]
@@ -229,6 +250,20 @@ impl Global {
         })
     }
 
+    /// How to wait for other programs, if that is wanted.
+    pub fn patience(&self) -> Option<Patience> {
+        let quiet = self.quiet;
+        Some(Patience {
+            limit: self.wait?,
+            interrupted: Arc::new(interrupt::requested),
+            say: Arc::new(move |text| {
+                if !quiet {
+                    crate::tell::note(text);
+                }
+            }),
+        })
+    }
+
     /// Whether what is written is to be forgotten.
     pub fn forgets(&self) -> bool {
         self.overlay
@@ -267,6 +302,7 @@ verbs! {
     Tree(tree) "tree",
     Diff(diff) "diff",
     Cp(cp) "cp",
+    Edit(edit) "edit",
     Mkdir(mkdir) "mkdir",
     Rm(rm) "rm",
     Mv(mv) "mv",
@@ -280,6 +316,9 @@ verbs! {
     Mkfs(mkfs) "mkfs",
     Fsck(fsck) "fsck",
     Resize(resize) "resize",
+    Convert(convert) "convert",
+    Label(label) "label",
+    Uuid(uuid) "uuid",
     MakeImage(make_image) "make-image",
     Tar(tar) "tar",
     Mount(mount) "mount",

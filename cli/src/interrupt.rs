@@ -3,6 +3,7 @@
 
 use crate::args::Global;
 use crate::failure::{Failure, Result, INTERRUPTED, OUT_OF_TIME};
+use crate::tell;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::Relaxed};
 use std::sync::OnceLock;
@@ -91,6 +92,14 @@ pub fn with_resizes<T>(let_in: bool, work: impl FnOnce() -> T) -> T {
     }
 }
 
+/// Ctrl-C is meant for a program that runs in the foreground.
+static OTHERS: AtomicBool = AtomicBool::new(false);
+
+/// From now on an interrupt by the terminal is the affair of who uses that.
+pub fn belongs_to_others() {
+    OTHERS.store(true, Relaxed);
+}
+
 type Handler = Box<dyn Fn(u32) + Send + Sync>;
 static HANDLER: OnceLock<Handler> = OnceLock::new();
 
@@ -134,20 +143,24 @@ pub fn install(global: &Global) {
         loop {
             let Some(signal) = next(&set, hang / 4) else {
                 if progress.stuck() >= hang {
-                    eprintln!(
-                        "tane: stopped: Linux has been at the image for {hang:?} without \
-                         reading or writing any of it, so it is damaged or hostile \
-                         (--hang-limit)"
+                    let text = format!(
+                        "stopped: Linux has been at the image for {hang:?} without reading or \
+                         writing any of it, so it is damaged or hostile (--hang-limit)"
                     );
+                    tell::failure(&Failure::new(OUT_OF_TIME, text));
                     // SAFETY: _exit is always allowed.
                     unsafe { libc::_exit(OUT_OF_TIME.into()) };
                 }
                 continue;
             };
             if signal == libc::SIGALRM {
-                eprintln!("tane: stopped: the time limit has passed");
+                let text = "stopped: the time limit has passed";
+                tell::failure(&Failure::new(OUT_OF_TIME, text));
                 // SAFETY: _exit is always allowed.
                 unsafe { libc::_exit(OUT_OF_TIME.into()) };
+            }
+            if signal == libc::SIGINT && OTHERS.load(Relaxed) {
+                continue;
             }
             // A terminal and a wrapper may both pass the same key on.
             if last
@@ -176,11 +189,11 @@ pub fn install(global: &Global) {
             }
             if session {
                 if count == 2 {
-                    eprintln!("tane: once more abandons the images as they are");
+                    tell::note("once more abandons the images as they are");
                 }
                 continue;
             }
-            eprintln!("tane: stopping after this file (twice more abandons the image as it is)");
+            tell::note("stopping after this file (twice more abandons the image as it is)");
         }
     };
     let thread = std::thread::Builder::new().name("signals".into());

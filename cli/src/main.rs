@@ -4,18 +4,24 @@ mod args;
 mod compare;
 mod copy;
 mod elf;
+mod expand;
 mod failure;
 #[cfg(feature = "fuse")]
 mod fuse;
+mod guard;
+mod inherited;
 mod interrupt;
 mod login;
 mod make;
 mod names;
+mod options_first;
 mod output;
+mod patterns;
 mod session;
 mod shell;
 mod show;
 mod sys;
+mod tell;
 mod tools;
 mod users;
 mod verbs;
@@ -26,11 +32,14 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
+    inherited::close_others(&args);
     let done = if verbs::bench::is_asked(&args) {
         verbs::bench::start(&args)
     } else {
         let (args, logins) = login::take_out(args);
+        tell::as_json(tell::is_asked_for(&args));
         let mut cli = Cli::read(verbs::find::accept_single_dashes(args.into_iter()));
+        tell::as_json(cli.global.json);
         cli.global.logins = logins;
         let supervises = matches!(&cli.verb, Verb::Mount(args) if args.supervises());
         if supervises {
@@ -39,21 +48,40 @@ fn main() -> ExitCode {
         }
         // Landlock lets nobody mount.
         cli.global.no_jail |= supervises;
+        // An editor is the user's, with all that it inherits; who meets the image for it
+        // forgets by itself.
+        if !cli.global.no_jail && !matches!(cli.verb, Verb::Edit(_)) {
+            inherited::forget_the_rest();
+        }
         // Both while there is one thread.
         tane::prepare();
         interrupt::install(&cli.global);
         // A file that is too large shall be an error, with its name.
         // SAFETY: no handler, no memory.
         unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+        raise_open_files();
         run(cli.verb, &cli.global)
     };
     match done {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            if !failure.message.is_empty() {
-                eprintln!("tane: {failure}");
-            }
+            tell::failure(&failure);
             ExitCode::from(failure.code)
+        }
+    }
+}
+
+/// Lets this process keep as many files open as it may: a disk can be in hundreds.
+fn raise_open_files() {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the structure is ours. Where it fails, the limit stays.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
         }
     }
 }
@@ -71,6 +99,7 @@ fn run(verb: Verb, global: &Global) -> failure::Result<u8> {
         Verb::Tree(a) => verbs::tree::run(a, global),
         Verb::Diff(a) => verbs::diff::run(a, global),
         Verb::Cp(a) => verbs::cp::run(a, global),
+        Verb::Edit(a) => verbs::edit::run(a, global),
         Verb::Mkdir(a) => verbs::mkdir::run(a, global),
         Verb::Rm(a) => verbs::rm::run(a, global),
         Verb::Mv(a) => verbs::mv::run(a, global),
@@ -83,6 +112,9 @@ fn run(verb: Verb, global: &Global) -> failure::Result<u8> {
         Verb::Trim(a) => verbs::trim::run(a, global),
         Verb::Mkfs(a) => verbs::mkfs::run(a, global),
         Verb::Fsck(a) => verbs::fsck::run(a, global),
+        Verb::Label(a) => verbs::label::run(a, global),
+        Verb::Uuid(a) => verbs::uuid::run(a, global),
+        Verb::Convert(a) => verbs::convert::run(a, global),
         Verb::Resize(a) => verbs::resize::run(a, global),
         Verb::MakeImage(a) => verbs::make_image::run(a, global),
         Verb::Tar(a) => verbs::tar::run(a, global),

@@ -3,7 +3,10 @@
 
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::fmt::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// A name for people: as it is if harmless, else quoted for a shell.
 pub fn shown(name: &[u8]) -> Cow<'_, str> {
@@ -21,6 +24,25 @@ pub fn shown(name: &[u8]) -> Cow<'_, str> {
         }
         _ => Cow::Owned(escaped(name)),
     }
+}
+
+/// What a name that does not exist may have been meant as: a path in an image, as
+/// `disk.img:etc` lacks a slash for.
+pub fn without_slash(name: &[u8]) -> Option<String> {
+    let is_file = |name: &[u8]| {
+        let found = Path::new(OsStr::from_bytes(name)).metadata();
+        found.is_ok_and(|m| !m.is_dir())
+    };
+    let colons = (1..name.len()).filter(|i| name[*i] == b':');
+    let mut parts = colons.map(|colon| (&name[..colon], &name[colon + 1..]));
+    let (image, path) = parts.find(|(left, right)| {
+        let mut bare = (1..left.len()).filter(|i| left[*i] == b'@');
+        !right.is_empty()
+            && !right.starts_with(b"/")
+            && (is_file(left) || bare.any(|at| is_file(&left[..at])))
+    })?;
+    let meant = [image, b":/", path].concat();
+    Some(format!("in the image it is {}", plain(&meant)))
 }
 
 /// For messages: quoted only where a terminal or reader would be misled.

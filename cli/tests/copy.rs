@@ -5,13 +5,17 @@ mod common;
 
 use common::*;
 use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
+use std::process::Command;
 use tane_test_support::{has_root, skip};
 
 #[test]
 fn out_and_in_everything_is_kept() {
     let s = Scratch::new();
     let wanted = manifest(&s.sample("tree", 700), "");
-    succeed(s.host().args(["cp", "--strict", "tree:/.", "out"]));
+    succeed(
+        s.host()
+            .args(["cp", "--strict", "--devices", "tree:/.", "out"]),
+    );
     assert_same(&wanted, &manifest(&s.join("out"), ""));
     std::fs::create_dir(s.join("in")).expect("mkdir");
     succeed(s.host().args(["cp", "--strict", "tree/.", "in:/"]));
@@ -22,8 +26,14 @@ fn out_and_in_everything_is_kept() {
 fn a_second_copy_over_the_first_changes_nothing() {
     let s = Scratch::new();
     let wanted = manifest(&s.sample("tree", 100), "");
-    succeed(s.host().args(["cp", "--strict", "tree:/.", "out"]));
-    succeed(s.host().args(["cp", "--strict", "tree:/.", "out"]));
+    succeed(
+        s.host()
+            .args(["cp", "--strict", "--devices", "tree:/.", "out"]),
+    );
+    succeed(
+        s.host()
+            .args(["cp", "--strict", "--devices", "tree:/.", "out"]),
+    );
     assert_same(&wanted, &manifest(&s.join("out"), ""));
 }
 
@@ -44,7 +54,7 @@ fn names_follow_docker_cp() {
     assert_eq!(s.read("fresh/file"), b"1");
     cp(&["i:/dir/.", "there"]);
     assert_eq!(s.read("there/file"), b"1");
-    cp(&["i:/dir", "i:/alone", "there"]);
+    cp(&["i:/dir", "-q", "i:/alone", "--owner", "keep", "there"]);
     cp(&["new", "i:/renamed"]);
     assert_eq!(s.read("i/renamed"), b"2");
 }
@@ -280,4 +290,57 @@ fn progress_as_json_counts_to_the_end() {
         (&true.into(), &1024.into(), &1024.into())
     );
     assert_eq!(json["files"], json["total_files"]);
+}
+
+#[test]
+fn what_is_excluded_is_left_out_by_name_or_path() {
+    let s = Scratch::new();
+    for name in [
+        "a.o",
+        "b.c",
+        "d/a.o",
+        "d/b.c",
+        "build/x",
+        "d/build/x",
+        "e/cache/x",
+    ] {
+        s.write(&format!("i/{name}"), b"1");
+    }
+    let excludes = ["--exclude=*.o", "--exclude=/build", "--exclude", "cache/"];
+    let names = |dir: &str| {
+        let mut find = Command::new("find");
+        let found = succeed(find.current_dir(s.join(dir)).args([".", "-type", "f"]));
+        let mut names: Vec<_> = text(&found.stdout).lines().map(String::from).collect();
+        names.sort();
+        names
+    };
+    let wanted = ["./b.c", "./d/b.c", "./d/build/x"];
+    let output = succeed(
+        s.host()
+            .args(["cp", "-ap", "--progress=json"])
+            .args(excludes)
+            .args(["i:/.", "out"]),
+    );
+    assert_eq!(names("out"), wanted);
+    assert!(!s.join("out/e/cache").exists() && s.join("out/e").exists());
+    assert!(text(&output.stderr).contains("\"total_files\":3"));
+    succeed(s.host().args(["diff"]).args(excludes).args(["i", "out"]));
+    succeed(
+        s.host()
+            .args(["tar", "create"])
+            .args(excludes)
+            .args(["a.tar", "i:/."]),
+    );
+    std::fs::create_dir(s.join("untar")).expect("mkdir");
+    succeed(&mut s.command("tar", "-xf a.tar -C untar"));
+    assert_eq!(names("untar"), wanted);
+    succeed(&mut s.command("tar", "-cf b.tar -C i ."));
+    std::fs::create_dir(s.join("in")).expect("mkdir");
+    succeed(
+        s.host()
+            .args(["tar", "extract"])
+            .args(excludes)
+            .args(["b.tar", "in"]),
+    );
+    assert_eq!(names("in"), wanted);
 }

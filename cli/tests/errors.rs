@@ -175,3 +175,151 @@ fn odd_names_go_in_and_come_out_as_they_are() {
     assert_eq!(output.stdout, b"from here");
     assert_sound(&image);
 }
+
+#[test]
+fn a_kernel_image_that_is_missing_is_named_and_no_less_safety_is_advised() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    s.ext4("disk.img", None, 8);
+    let named = |option: &str| {
+        let mut command = s.tane();
+        command.args(["--kernel", option, "ls", "disk.img"]);
+        command
+    };
+    let said = complaint(&mut named("/nope"), 3, "/nope");
+    assert!(said.contains("--kernel names: no such file"), "{said}");
+    let said = complaint(named("/").env("TANE_IMAGE", "/nope"), 3, "/");
+    assert!(said.contains("is a directory"), "{said}");
+    for arguments in [&["ls", "disk.img"][..], &["sh", "disk.img", "-c", "ls"]] {
+        let mut command = s.tane();
+        let command = command.args(arguments).env("TANE_IMAGE", "/nope");
+        let said = complaint(command, 3, "/nope");
+        assert!(
+            said.contains("TANE_IMAGE") && !said.contains("jail"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_selector_that_nothing_has_is_named_beside_what_there_is() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    s.ext4("disk.img", None, 8);
+    let said = complaint(s.tane().args(["ls", "disk.img@99"]), 3, "disk.img");
+    assert!(
+        said.contains(" 99;") && said.contains("ext4: disk.img:/"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_path_that_lacks_its_slash_is_written_out() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    s.ext4("disk.img", None, 8);
+    s.write("source", b"x");
+    for (arguments, code) in [
+        (&["ls", "disk.img:etc"][..], 3),
+        (&["cat", "disk.img@1:etc"], 2),
+        (&["cp", "disk.img:etc", "."], 2),
+        (&["cp", "source", "disk.img:etc"], 2),
+        (&["cp", "disk.img:etc", "disk.img:/"], 1),
+    ] {
+        let said = text(&exit(s.tane().args(arguments), code).stderr);
+        let wanted = [
+            "in the image it is disk.img:/etc",
+            "in the image it is disk.img@1:/etc",
+        ];
+        assert!(
+            wanted.iter().any(|w| said.contains(w)),
+            "{arguments:?}: {said}"
+        );
+    }
+}
+
+#[test]
+fn an_image_of_a_type_that_is_only_read_says_so_when_it_is_written() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    s.write("tree/f", b"x");
+    succeed(&mut s.command("mksquashfs", "tree disk.squashfs -quiet -no-progress"));
+    succeed(&mut s.command("genisoimage", "-quiet -R -o disk.iso9660 tree"));
+    for kind in ["squashfs", "iso9660"] {
+        let image = format!("disk.{kind}");
+        let before = s.read(&image);
+        for arguments in [
+            &["mkdir", "I:/d"][..],
+            &["cp", "tree/f", "I:/g"],
+            &["rm", "I:/f"],
+        ] {
+            let arguments = arguments.iter().map(|a| a.replace('I', &image));
+            let said = complaint(s.tane().args(arguments), 3, &image);
+            let wanted = format!("is of the type {kind}, which Linux only reads");
+            assert!(said.contains(&wanted), "{said}");
+        }
+        assert!(s.read(&image) == before, "{image} changed");
+    }
+    s.ext4("disk.img", None, 8);
+    let mut asked = s.tane();
+    let said = complaint(
+        asked.args(["--options=ro", "mkdir", "disk.img:/d"]),
+        3,
+        "disk.img",
+    );
+    assert!(said.contains("--options"), "{said}");
+}
+
+#[test]
+fn an_xfs_that_lacks_a_device_says_which_and_how_it_is_given() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    for (option, device, what) in [
+        ("-r", "rtdev", "its realtime volume"),
+        ("-l", "logdev", "its log"),
+    ] {
+        let (main, other) = (format!("{device}.img"), format!("{device}.other"));
+        for (name, mib) in [(&main, 320), (&other, 80)] {
+            let file = std::fs::File::create(s.join(name)).expect("a file");
+            file.set_len(mib << 20).expect("room");
+        }
+        let further = match device {
+            "logdev" => format!("logdev={other},size=64m"),
+            _ => format!("{device}={other}"),
+        };
+        succeed(s.tool("mkfs.xfs").args(["-q", option, &further, &main]));
+        let said = complaint(s.tane().args(["ls", &main]), 3, &main);
+        let given = format!("--options {device}=/dev/vdb");
+        for part in [what, "--with IMAGE", &given, "XFS (vda)"] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        assert!(!said.contains("know the type"), "{said}");
+        let mut with = s.tane();
+        with.args(["--with", &other, "--options", &format!("{device}=/dev/vdb")]);
+        succeed(with.args(["ls", &main]));
+    }
+}
+
+#[test]
+fn a_panic_that_a_system_call_brings_about_is_shown_and_no_success() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    let crash = "syscall openat -100 /proc/sysrq-trigger 1 , write _ c 1";
+    let said = text(&exit(s.tane().args(crash.split(' ')), 3).stderr);
+    assert!(
+        said.contains("Kernel panic") && said.contains("sysrq"),
+        "{said}"
+    );
+}

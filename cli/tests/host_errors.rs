@@ -35,7 +35,7 @@ fn a_full_disk_of_the_host_is_named_and_what_was_there_stays_sound() {
     let s = Scratch::new();
     s.write("tree/f", b"data\n");
     s.ext4("disk.raw", Some(&s.join("tree")), 128);
-    s.write("big", &[7; 60 << 20]);
+    s.write("big", &vec![7; 60 << 20]);
     for format in ["raw", "qcow2", "vmdk", "vhdx"] {
         let make = format!("qemu-img convert -f raw -O {format} ../disk.raw disk");
         let script = format!(
@@ -62,7 +62,7 @@ fn a_limit_on_the_length_of_files_is_named() {
     }
     let s = Scratch::new();
     s.ext4("disk.img", None, 256);
-    s.write("big", &[7; 200 << 20]);
+    s.write("big", &vec![7; 200 << 20]);
     let mut tane = s.tane();
     // The memory of the kernel inside is a file, too.
     tane.args(["--memory=96M", "cp", "big", "disk.img:/big"]);

@@ -133,6 +133,7 @@ fn every_container_is_read_from_a_server() {
         ("vmdk -o subformat=twoGbMaxExtentFlat", "two.vmdk"),
         ("vpc", "d.vhd"),
         ("vhdx", "d.vhdx"),
+        ("vdi", "d.vdi"),
     ] {
         convert(&s, &format!("-f raw -O {format} disk.raw {name}"));
     }
@@ -151,6 +152,10 @@ fn every_container_is_read_from_a_server() {
     ];
     succeed(qemu.args(over).current_dir(s.path()));
     succeed(Command::new("gzip").arg("-k").arg(s.join("disk.raw")));
+    // In pieces, and a name like that of a piece.
+    let pieces = ["-n", "3", "disk.raw", "disk."];
+    succeed(Command::new("split").args(pieces).current_dir(s.path()));
+    s.write("one.001", &s.read("disk.raw"));
     for name in [
         "disk.raw",
         "d.qcow2",
@@ -158,6 +163,9 @@ fn every_container_is_read_from_a_server() {
         "two.vmdk",
         "d.vhd",
         "d.vhdx",
+        "d.vdi",
+        "disk.aa",
+        "one.001",
         "top.qcow2",
         "disk.raw.gz",
         "moved/disk.raw",

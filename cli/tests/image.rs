@@ -5,6 +5,7 @@ mod common;
 
 use common::*;
 use std::os::unix::fs::FileExt;
+use std::process::{Command, Output, Stdio};
 
 #[test]
 fn a_tree_comes_back_from_an_image_as_it_went_in() {
@@ -16,7 +17,10 @@ fn a_tree_comes_back_from_an_image_as_it_went_in() {
     let image = s.ext4("disk.img", None, 256);
     succeed(s.tane().args(["cp", "--strict", "tree/.", "disk.img:/"]));
     assert_sound(&image);
-    succeed(s.tane().args(["cp", "--strict", "disk.img:/.", "out"]));
+    succeed(
+        s.tane()
+            .args(["cp", "--strict", "--devices", "disk.img:/.", "out"]),
+    );
     assert_same(&wanted, &manifest(&s.join("out"), ""));
 }
 
@@ -31,7 +35,7 @@ fn what_mke2fs_wrote_is_read_whole() {
     // the end of a file become a hole.
     std::fs::remove_file(tree.join("links/dangling2")).expect("rm");
     s.ext4("disk.img", Some(&tree), 256);
-    succeed(s.tane().args(["cp", "disk.img:/.", "out"]));
+    succeed(s.tane().args(["cp", "--devices", "disk.img:/.", "out"]));
     let without = "mtime,holes";
     assert_same(
         &manifest(&tree, without),
@@ -260,4 +264,104 @@ fn system_calls_can_be_made_by_hand() {
     let said = text(&succeed(s.tane().args(line.split(' '))).stdout);
     assert!(said.contains("Linux version"), "{said}");
     exit(s.tane().args(["syscall", "close", "99"]), 1);
+}
+
+/// The command with this as its standard input.
+fn fed(command: &mut Command, input: &[u8]) -> Output {
+    use std::io::Write;
+    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = pipes.stderr(Stdio::piped()).spawn().expect("tane");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    // It may end without reading all.
+    let _ = stdin.write_all(input);
+    drop(stdin);
+    child.wait_with_output().expect("an end")
+}
+
+#[test]
+fn standard_input_becomes_a_file_and_a_file_standard_output() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    let image = s.ext4("disk.img", None, 64);
+    let data: Vec<u8> = (0..5_000_000u32).map(|i| (i >> 9) as u8).collect();
+    for (source, path) in [("-", "new"), ("/dev/stdin", "stdin"), ("/dev/fd/0", "fd")] {
+        let at = format!("disk.img:/{path}");
+        let output = fed(s.tane().args(["cp", "--json", source, &at]), &data);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{source}: {said}");
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(
+            (&json["files"], &json["bytes"]),
+            (&1.into(), &5_000_000.into())
+        );
+        assert!(
+            succeed(s.tane().args(["cp", &at, "-"])).stdout == data,
+            "{source}"
+        );
+    }
+    // A hole at the end stays within the length.
+    let sparse = ["cp", "--sparse=always", "-", "disk.img:/sparse"];
+    let zeroes = [&data[..10_000], &[0; 100_000]].concat();
+    assert_eq!(fed(s.tane().args(sparse), &zeroes).status.code(), Some(0));
+    assert!(succeed(s.tane().args(["cat", "disk.img:/sparse"])).stdout == zeroes);
+    assert_sound(&image);
+}
+
+#[test]
+fn a_file_that_standard_input_replaces_keeps_what_a_stream_has_not() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    s.ext4("disk.img", None, 16);
+    let at = "disk.img:/f";
+    assert!(fed(s.tane().args(["cp", "-", at]), b"one").status.success());
+    let stat = || {
+        let said = succeed(s.tane().args(["stat", "--json", at])).stdout;
+        serde_json::from_slice::<serde_json::Value>(&said).expect("JSON")
+    };
+    let of = |stat: &serde_json::Value| ["mode", "uid", "gid"].map(|key| stat[key].to_string());
+    assert_eq!(of(&stat()), ["\"0644\"", "0", "0"]);
+    succeed(s.tane().args(["chown", "5:6", at]));
+    succeed(s.tane().args(["chmod", "4751", at]));
+    succeed(s.tane().args(["xattr", "set", "user.note", "kept", at]));
+    assert!(fed(s.tane().args(["cp", "-", at]), b"two").status.success());
+    assert_eq!(of(&stat()), ["\"0751\"", "5", "6"]);
+    assert_eq!(succeed(s.tane().args(["cat", at])).stdout, b"two");
+    assert_eq!(stat()["xattrs"][0]["name"], "user.note");
+    let said = fed(s.tane().args(["cp", "-", "disk.img:/"]), b"x");
+    assert_eq!(said.status.code(), Some(1));
+    assert!(text(&said.stderr).contains("a stream has no name: write DIRECTORY/NAME"));
+    for wrong in [
+        &["-", "host"][..],
+        &["-", "-", at],
+        &["-", "f", at],
+        &["f", "-"],
+    ] {
+        exit(s.tane().arg("cp").args(wrong), 2);
+    }
+}
+
+#[test]
+fn a_device_is_made_on_the_host_only_if_that_was_asked_for() {
+    if !has_kernel() || !tane_test_support::has_root() {
+        return;
+    }
+    let s = Scratch::new();
+    s.write("tree/f", b"a file");
+    succeed(&mut s.command("mknod", "tree/null c 1 3"));
+    s.ext4("disk.img", Some(&s.join("tree")), 16);
+    let words = ["cp", "--strict", "disk.img:/null", "disk.img:/f", "."];
+    let said = text(&exit(s.tane().args(words), 1).stderr);
+    assert!(said.contains("device node (--devices"), "{said}");
+    assert!(s.join("f").exists() && !s.join("null").exists());
+    succeed(
+        s.tane()
+            .args(["cp", "--strict", "--devices", "disk.img:/null", "."]),
+    );
+    use std::os::unix::fs::FileTypeExt;
+    let made = s.join("null").metadata().expect("a device");
+    assert!(made.file_type().is_char_device());
 }

@@ -15,7 +15,7 @@ use tane_test_support::http::Server;
 
 #[test]
 fn whoever_reads_an_image_can_open_no_file() {
-    if !has_kernel() {
+    if !has_prisoners() {
         return;
     }
     let s = Scratch::new();
@@ -56,7 +56,7 @@ fn whoever_reads_an_image_can_open_no_file() {
 
 #[test]
 fn whoever_reads_an_image_can_map_no_code() {
-    if !has_kernel() {
+    if !has_prisoners() {
         return;
     }
     let s = Scratch::new();
@@ -81,7 +81,7 @@ fn whoever_reads_an_image_can_map_no_code() {
 
 #[test]
 fn whoever_reads_the_first_of_several_images_can_open_no_file_and_map_no_code() {
-    if !has_kernel() {
+    if !has_prisoners() {
         return;
     }
     let s = Scratch::new();
@@ -109,7 +109,7 @@ fn whoever_reads_the_first_of_several_images_can_open_no_file_and_map_no_code() 
 
 #[test]
 fn whoever_reads_an_image_on_a_server_has_no_network() {
-    if !has_kernel() {
+    if !has_prisoners() {
         return;
     }
     let s = Scratch::new();
@@ -128,7 +128,7 @@ fn whoever_reads_an_image_on_a_server_has_no_network() {
 
 #[test]
 fn an_attack_on_the_host_ends_the_command() {
-    if !has_kernel() {
+    if !has_prisoners() {
         return;
     }
     let s = Scratch::new();
@@ -190,7 +190,7 @@ fn an_attack_on_the_host_ends_the_command() {
 
 #[test]
 fn without_the_jail_all_of_that_is_allowed() {
-    if !has_kernel() {
+    if !has_prisoners() {
         return;
     }
     let s = Scratch::new();
@@ -207,7 +207,7 @@ fn without_the_jail_all_of_that_is_allowed() {
 
 #[test]
 fn a_copy_out_reaches_its_destination_and_nothing_else() {
-    if !has_kernel() || !has_landlock() {
+    if !has_prisoners() || !has_landlock() {
         return;
     }
     let s = Scratch::new();
@@ -249,6 +249,18 @@ fn a_copy_out_reaches_its_destination_and_nothing_else() {
     let at = thread.text(&join("outside/dir"));
     refused(&thread.call(libc::SYS_mkdirat, &[HERE, at, 0o700]));
     refused(&thread.call(libc::SYS_mknodat, &[HERE, at, 0o10_600, 0]));
+    // Devices are made nowhere, by root neither.
+    let at = thread.text(&join("out/device"));
+    let null = libc::makedev(1, 3);
+    for kind in [libc::S_IFCHR, libc::S_IFBLK] {
+        let mode = u64::from(kind | 0o600);
+        assert_eq!(
+            thread.call(libc::SYS_mknodat, &[HERE, at, mode, null]),
+            NOT_PERMITTED
+        );
+    }
+    let fifo = u64::from(libc::S_IFIFO | 0o600);
+    done(&thread.call(libc::SYS_mknodat, &[HERE, at, fifo, 0]));
     let tid = thread.tid();
     for other in threads(command.0.id()) {
         if other != tid {
@@ -263,7 +275,7 @@ fn a_copy_out_reaches_its_destination_and_nothing_else() {
 
 #[test]
 fn a_copy_in_reads_its_source_and_nothing_else() {
-    if !has_kernel() || !has_landlock() {
+    if !has_prisoners() || !has_landlock() {
         return;
     }
     let s = Scratch::new();
@@ -285,6 +297,70 @@ fn a_copy_in_reads_its_source_and_nothing_else() {
     assert_eq!(
         thread.call(libc::SYS_socket, &[1, 1, 0]),
         Killed(libc::SIGSYS)
+    );
+}
+
+#[test]
+fn a_session_reaches_the_files_that_an_image_consists_of_and_none_beside_them() {
+    if !has_prisoners() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, 0);
+    s.write("neighbour", b"a neighbour");
+    s.write("below/neighbour", b"a neighbour");
+    let words = "create -q -f qcow2 -b disk.img -F raw top.qcow2";
+    succeed(&mut s.command("qemu-img", words));
+    let mut command = s.tane();
+    command.args(["sh", "-c", "cat /big", "top.qcow2"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::inherit());
+    let command = Running(command.spawn().expect("tane"));
+    let mut thread = Prisoner::writing_to(&command.0, STDOUT);
+    let join = |name: &str| path(&s.join(name));
+    done(&thread.open(&join("top.qcow2"), libc::O_RDWR));
+    done(&thread.open(&join("disk.img"), libc::O_RDONLY));
+    assert_eq!(thread.open(&join("disk.img"), libc::O_WRONLY), DENIED);
+    for name in ["neighbour", "below/neighbour", "tree/big"] {
+        for flags in [libc::O_RDONLY, libc::O_WRONLY] {
+            assert_eq!(thread.open(&join(name), flags), DENIED, "{name}");
+        }
+    }
+    let new = libc::O_CREAT | libc::O_WRONLY;
+    assert_eq!(thread.open(&join("new"), new), DENIED);
+}
+
+#[test]
+fn an_image_does_not_have_its_neighbours_written() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    s.ext4(".bashrc", None, 16);
+    let text = "# Disk DescriptorFile\nversion=1\nCID=fffffffe\nparentCID=ffffffff\n\
+                createType=\"monolithicFlat\"\nRW 32768 FLAT \"NAME\" 0\n";
+    s.write("evil.vmdk", text.replace("NAME", ".bashrc").as_bytes());
+    s.write("f", b"a file");
+    let before = s.read(".bashrc");
+    for words in [
+        &["cp", "f", "evil.vmdk:/"][..],
+        &["fsck", "--repair", "evil.vmdk"],
+    ] {
+        let said = common::text(&exit(s.tane().args(words), 3).stderr);
+        assert!(said.contains("would have .bashrc written"), "{said}");
+    }
+    assert!(s.read(".bashrc") == before);
+    succeed(s.tane().args(["ls", "evil.vmdk"]));
+    // What has its name is written, and named.
+    std::fs::rename(s.join(".bashrc"), s.join("evil-flat.vmdk")).expect("rename");
+    s.write(
+        "evil.vmdk",
+        text.replace("NAME", "evil-flat.vmdk").as_bytes(),
+    );
+    let said = succeed(s.tane().args(["-v", "cp", "f", "evil.vmdk:/"]));
+    let said = common::text(&said.stderr);
+    assert!(
+        said.contains("evil-flat.vmdk: is part of evil.vmdk, and written"),
+        "{said}"
     );
 }
 
@@ -320,7 +396,7 @@ fn who_serves_a_mount_can_open_no_file() {
 
 #[test]
 fn every_thread_is_jailed() {
-    if !has_kernel() {
+    if !has_prisoners() {
         return;
     }
     let s = Scratch::new();
@@ -334,4 +410,81 @@ fn every_thread_is_jailed() {
         assert!(status.contains("\nNoNewPrivs:\t1\n"), "{status}");
         assert!(status.contains("\nSeccomp:\t2\n"), "{status}");
     }
+}
+
+/// linux/capability.h
+const READS_ALL: u64 = 1 << 2;
+const MAKES_DEVICES: u64 = 1 << 27;
+const LOADS_MODULES: u64 = 1 << 16;
+
+#[test]
+fn root_keeps_no_right_that_the_files_do_not_need() {
+    if !has_prisoners() || !tane_test_support::has_root() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, MANY);
+    std::fs::create_dir(s.join("out")).expect("mkdir");
+    let sets = |pid: u32| {
+        threads(pid).into_iter().flat_map(move |tid| {
+            let path = format!("/proc/{pid}/task/{tid}/status");
+            let status = std::fs::read_to_string(path).expect("a status");
+            let sets = ["CapEff:", "CapPrm:", "CapBnd:", "CapInh:", "CapAmb:"];
+            sets.map(|set| {
+                let line = status.lines().find_map(|line| line.strip_prefix(set));
+                u64::from_str_radix(line.expect("a set").trim(), 16).expect("a number")
+            })
+        })
+    };
+    let command = reading(&s, &[]);
+    let _first = Prisoner::writing_to(&command.0, STDOUT);
+    for set in sets(command.0.id()) {
+        assert_eq!(set & !READS_ALL, 0, "{set:#x}");
+    }
+    let command = copying(&s, &["disk.img:/.", "out"]);
+    let _first = Prisoner::writing_to(&command.0, STDERR);
+    for set in sets(command.0.id()) {
+        assert_eq!(set & (MAKES_DEVICES | LOADS_MODULES), 0, "{set:#x}");
+    }
+}
+
+#[test]
+fn nothing_of_the_caller_stays_within_reach() {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::process::CommandExt;
+    if !has_prisoners() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, 0);
+    let file = std::fs::File::open(s.join("disk.img")).expect("a file");
+    let (fd, number) = (file.as_raw_fd(), 177);
+    let mut command = s.tane();
+    command
+        .args(["cat", "disk.img:/big"])
+        .stdout(Stdio::piped());
+    command.env("A_TOKEN", "of the caller");
+    command.env("http_proxy", "http://me:password@proxy.invalid");
+    // SAFETY: it may be called there, on a descriptor that stays open till then.
+    unsafe {
+        command.pre_exec(move || match libc::dup2(fd, number) {
+            -1 => Err(std::io::Error::last_os_error()),
+            _ => Ok(()),
+        });
+    }
+    let command = Running(command.spawn().expect("tane"));
+    let mut thread = Prisoner::writing_to(&command.0, STDOUT);
+    let asked = thread.call(libc::SYS_fcntl, &[number as u64, libc::F_GETFD as u64]);
+    assert_eq!(asked, Returned(-i64::from(libc::EBADF)));
+    let environment = format!("/proc/{}/environ", command.0.id());
+    let environment = common::text(&std::fs::read(environment).expect("its environment"));
+    for secret in ["of the caller", "password"] {
+        assert!(!environment.contains(secret), "{environment}");
+    }
+    assert!(environment.contains("PATH="), "{environment}");
+    // No dump, and no look from outside.
+    let dumpable = [libc::PR_GET_DUMPABLE as u64];
+    assert_eq!(thread.call(libc::SYS_prctl, &dumpable), Returned(0));
+    let again = [libc::PR_SET_DUMPABLE as u64, 1];
+    assert_eq!(thread.call(libc::SYS_prctl, &again), NOT_PERMITTED);
 }

@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 
 #[test]
 fn memory_has_a_limit() {
-    if !has_kernel() {
+    if !has_prisoners() {
         return;
     }
     let s = Scratch::new();
@@ -28,6 +28,16 @@ fn memory_has_a_limit() {
     done(&ask(&[], 1 << 30));
     assert_eq!(ask(&["--memory-limit=1G"], 1 << 30), too_much);
     done(&ask(&["--memory-limit=none"], 4 << 30));
+    // Nor as what no limit counts.
+    let command = reading(&s, &[]);
+    let mut thread = Prisoner::writing_to(&command.0, STDOUT);
+    let shared = (libc::MAP_SHARED | libc::MAP_ANONYMOUS) as u64;
+    let grows = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_GROWSDOWN) as u64;
+    for kind in [shared, grows] {
+        let mapped = thread.call(libc::SYS_mmap, &[0, 4096, 3, kind, -1i64 as u64, 0]);
+        assert_eq!(mapped, NOT_PERMITTED);
+    }
+    drop((thread, command));
     // Nor by more RAM for the kernel: the memory file keeps its size.
     let command = reading(&s, &[]);
     let mut thread = Prisoner::writing_to(&command.0, STDOUT);
@@ -46,7 +56,7 @@ fn memory_has_a_limit() {
 
 #[test]
 fn time_has_a_limit_that_cannot_be_lifted() {
-    if !has_kernel() {
+    if !has_prisoners() {
         return;
     }
     let s = Scratch::new();

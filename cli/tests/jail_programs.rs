@@ -1,8 +1,63 @@
 //! Promises about other projects' programs that the command starts, in its jail.
 
 mod common;
+mod jailed;
+mod prisoner;
 
 use common::*;
+use jailed::{has_prisoners, refused, Running, DENIED, HERE, NOT_PERMITTED};
+use prisoner::Outcome::{Killed, Returned};
+use prisoner::*;
+use std::process::{Child, Stdio};
+
+/// A program of that name which a shell is, and the PATH that finds it first.
+fn program(s: &Scratch, name: &str, script: &str) -> String {
+    let script = format!("#!/bin/sh\n{script}");
+    let program = s.write(&format!("bin/{name}"), script.as_bytes());
+    succeed(s.tool("chmod").arg("+x").arg(program));
+    let places = std::env::var("PATH").expect("PATH");
+    format!("{}:{places}", s.join("bin").display())
+}
+
+/// `tane fsck`, whose program sleeps.
+fn checking(s: &Scratch, options: &[&str]) -> Running {
+    s.ext4("disk.img", None, 64);
+    let places = program(s, "e2fsck", "exec sleep 100000\n");
+    let mut command = s.tane();
+    command.env("PATH", places).env("A_SECRET", "of the caller");
+    command.args(options).args(["fsck", "disk.img"]);
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    heeds_ctrl_c(&mut command);
+    Running(command.spawn().expect("tane"))
+}
+
+fn word(pid: i32, field: &str) -> Option<String> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    Some(line.trim().to_owned())
+}
+
+/// The program that the command had started by another process.
+fn sleeper(command: &Child) -> i32 {
+    let child = |of: i32| {
+        let all = std::fs::read_dir("/proc").expect("processes").flatten();
+        let all = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let mut all: Vec<i32> = all.collect();
+        all.retain(|pid| word(*pid, "PPid:").is_some_and(|ppid| ppid == of.to_string()));
+        all
+    };
+    let mut found = None;
+    tane_test_support::eventually("the program runs", || {
+        let all = child(command.id() as i32).into_iter().flat_map(child);
+        found = { all }.find(|pid| word(*pid, "Name:").as_deref() == Some("sleep"));
+        found.is_some()
+    });
+    found.expect("just found")
+}
+
+fn is_alive(pid: i32) -> bool {
+    word(pid, "State:").is_some_and(|state| !state.starts_with('Z'))
+}
 
 #[test]
 fn a_program_that_checks_an_image_can_open_nothing_else() {
@@ -13,14 +68,8 @@ fn a_program_that_checks_an_image_can_open_nothing_else() {
     s.write("tree/file", b"a file");
     s.ext4("disk.img", Some(&s.join("tree")), 64);
     s.write("secret", b"a secret");
-    let script = "#!/bin/sh\ncat secret\necho new > new\necho new > disk.img\nexit 0\n";
-    let program = s.write("bin/e2fsck", script.as_bytes());
-    succeed(s.tool("chmod").arg("+x").arg(program));
-    let places = format!(
-        "{}:{}",
-        s.join("bin").display(),
-        std::env::var("PATH").expect("PATH")
-    );
+    let script = "read x < secret; echo $x\necho new > new\necho new > disk.img\nexit 0\n";
+    let places = program(&s, "e2fsck", script);
     let before = s.read("disk.img");
     let run = |options: &[&str]| {
         let mut command = s.tane();
@@ -28,7 +77,7 @@ fn a_program_that_checks_an_image_can_open_nothing_else() {
         text(&succeed(command.args(options).args(["-v", "fsck", "disk.img"])).stderr)
     };
     let said = run(&[]);
-    assert!(said.contains("secret: Permission denied"), "{said}");
+    assert!(said.contains("open secret: Permission denied"), "{said}");
     assert!(!s.join("new").exists() && s.read("disk.img") == before);
     let said = run(&["--no-jail"]);
     assert!(said.contains("a secret"), "{said}");
@@ -53,12 +102,9 @@ fn a_program_that_makes_an_image_can_open_nothing_else() {
     ] {
         s.write(name, text.as_bytes());
     }
-    let script =
-        "#!/bin/sh\ncat tree/file >&2\ncat secret out/secret >&2\necho new > new\nexit 1\n";
-    let program = s.write("bin/mke2fs", script.as_bytes());
-    succeed(s.tool("chmod").arg("+x").arg(program));
-    let path = std::env::var("PATH").expect("PATH");
-    let places = format!("{}:{path}", s.join("bin").display());
+    let look = |name: &str| format!("read x < {name}; echo $x >&2\n");
+    let looks = ["tree/file", "secret", "out/secret"].map(look).concat();
+    let places = program(&s, "mke2fs", &format!("{looks}echo new > new\nexit 1\n"));
     let run = |options: &[&str]| {
         let mut command = s.tane();
         command.env("PATH", &places).args(options);
@@ -66,12 +112,9 @@ fn a_program_that_makes_an_image_can_open_nothing_else() {
         text(&exit(&mut command, 1).stderr)
     };
     let said = run(&[]);
-    assert!(said.contains("a file"), "{said}");
-    for name in ["secret", "out/secret"] {
-        assert!(
-            said.contains(&format!("{name}: Permission denied")),
-            "{said}"
-        );
+    for name in ["tree/file", "secret", "out/secret"] {
+        let denied = format!("open {name}: Permission denied");
+        assert!(said.contains(&denied), "{said}");
     }
     assert!(
         !said.contains("a secret") && !s.join("new").exists(),
@@ -82,4 +125,178 @@ fn a_program_that_makes_an_image_can_open_nothing_else() {
         said.contains("a secret") && s.join("new").exists(),
         "{said}"
     );
+}
+
+const ANY: u64 = u64::MAX;
+/// linux/fcntl.h
+const F_SETSIG: u64 = 10;
+const F_SETOWN_EX: u64 = 15;
+/// linux/tty.h and linux/kd.h; the host's kernel looks at the lower half only.
+const TIOCSTI: u64 = 0x5412;
+const TERMINALS: [u64; 8] = [
+    TIOCSTI,
+    0xdead_beef << 32 | TIOCSTI,
+    0x541c, // TIOCLINUX
+    0x540e, // TIOCSCTTY
+    0x5410, // TIOCSPGRP
+    0x541d, // TIOCCONS
+    0x4b49, // KDSKBSENT
+    0x5606, // VT_ACTIVATE
+];
+
+#[test]
+fn a_program_has_no_terminal_and_whoever_has_it_types_nothing_into_it() {
+    if !has_prisoners() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    let command = checking(&s, &[]);
+    let pid = sleeper(&command.0);
+    let mut tool = Prisoner::waiting_in(pid as u32, libc::SYS_clock_nanosleep, None);
+    // Its session is its own, and has no terminal.
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("a process");
+    let fields: Vec<_> = stat
+        .rsplit(") ")
+        .next()
+        .expect("fields")
+        .split(' ')
+        .collect();
+    assert_eq!(fields[3..5], [&*pid.to_string(), "0"], "{stat}");
+    assert_eq!(tool.open(c"/dev/tty", libc::O_RDWR), DENIED);
+    for request in TERMINALS {
+        let no_terminal = Returned(-i64::from(libc::ENOTTY));
+        assert_eq!(tool.call(libc::SYS_ioctl, &[2, request, 0]), no_terminal);
+    }
+    drop(tool);
+    // Who meets the image has it, and no right to that.
+    let mut first = Prisoner::waiting_in(command.0.id(), libc::SYS_poll, None);
+    for request in TERMINALS {
+        let asked = first.call(libc::SYS_ioctl, &[2, request, 0]);
+        assert_eq!(asked, NOT_PERMITTED, "{request:#x}");
+    }
+    let shell = first.text(c"/bin/sh");
+    let started = first.call(libc::SYS_execve, &[shell, 0, 0]);
+    assert_eq!(started, Killed(libc::SIGSYS));
+}
+
+#[test]
+fn a_program_reaches_nothing_but_its_files() {
+    if !has_prisoners() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    let command = checking(&s, &[]);
+    let pid = sleeper(&command.0);
+    let mut tool = Prisoner::waiting_in(pid as u32, libc::SYS_clock_nanosleep, None);
+    for path in [
+        c"/etc/shadow",
+        c"/etc/passwd",
+        c"/proc/1/environ",
+        c"/dev/zero",
+        c"/dev/kmsg",
+    ] {
+        assert_eq!(tool.open(path, libc::O_RDONLY), DENIED, "{path:?}");
+    }
+    let environment = format!("/proc/{}/environ", command.0.id());
+    let environment = std::ffi::CString::new(environment).expect("no NUL");
+    assert_eq!(tool.open(&environment, libc::O_RDONLY), DENIED);
+    let memory = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+    let shared = (libc::MAP_SHARED | libc::MAP_ANONYMOUS) as u64;
+    let grows = memory | libc::MAP_GROWSDOWN as u64;
+    let parent = u64::from(std::process::id());
+    let thread = (libc::CLONE_VM | libc::CLONE_SIGHAND) as u64;
+    let pdeathsig = libc::PR_SET_PDEATHSIG as u64;
+    let attacks: &[(i64, &[u64])] = &[
+        (libc::SYS_fork, &[]),
+        (libc::SYS_vfork, &[]),
+        (libc::SYS_clone, &[libc::SIGCHLD as u64, 0]),
+        (libc::SYS_clone, &[thread, 0]),
+        (libc::SYS_clone3, &[0, 0]),
+        (libc::SYS_setsid, &[]),
+        (libc::SYS_setpgid, &[0, 0]),
+        (libc::SYS_prctl, &[pdeathsig, 0]),
+        (libc::SYS_kill, &[parent, 0]),
+        (libc::SYS_tgkill, &[parent, parent, 0]),
+        (libc::SYS_rt_sigqueueinfo, &[parent, 9, 0]),
+        // Signals by way of a file's owner; and the limits of others.
+        (libc::SYS_fcntl, &[2, libc::F_SETOWN as u64, parent]),
+        (libc::SYS_fcntl, &[2, F_SETSIG, 9]),
+        (libc::SYS_fcntl, &[2, F_SETOWN_EX, 0]),
+        (libc::SYS_prlimit64, &[parent, 0, 0, 0]),
+        (libc::SYS_process_vm_readv, &[parent, 0, 0, 0, 0, 0]),
+        (libc::SYS_personality, &[libc::ADDR_NO_RANDOMIZE as u64]),
+        (libc::SYS_syslog, &[3, 0, 0]),
+        (libc::SYS_shmget, &[0, 4096, 0o1600]),
+        (libc::SYS_semget, &[0, 1, 0o1600]),
+        (libc::SYS_msgget, &[0, 0o1600]),
+        (libc::SYS_mq_open, &[ANY, 0o102, 0o600, 0]),
+        (libc::SYS_memfd_create, &[ANY, 0]),
+        (libc::SYS_mmap, &[0, 4096, 7, memory, ANY, 0]),
+        (libc::SYS_mmap, &[0, 4096, 5, memory, ANY, 0]),
+        (libc::SYS_mmap, &[0, 4096, 3, shared, ANY, 0]),
+        (libc::SYS_mmap, &[0, 4096, 3, grows, ANY, 0]),
+        (libc::SYS_mknodat, &[HERE, ANY, u64::from(libc::S_IFBLK), 0]),
+    ];
+    let name = tool.text(c"name");
+    for (number, arguments) in attacks {
+        let is_path = |i: &usize| arguments[*i] == ANY && *number != libc::SYS_mmap;
+        let arguments = (0..arguments.len()).map(|i| match is_path(&i) {
+            true => name,
+            false => arguments[i],
+        });
+        let done = tool.call(*number, &arguments.collect::<Vec<_>>());
+        assert!(matches!(done, Returned(-4095..=-1)), "{number}: {done:?}");
+    }
+    let mapped = tool.call(libc::SYS_mmap, &[0, 4096, 3, memory, ANY, 0]);
+    let Returned(at @ 1..) = mapped else {
+        panic!("memory: {mapped:?}");
+    };
+    refused(&tool.call(libc::SYS_mprotect, &[at as u64, 4096, 5]));
+    refused(&tool.call(libc::SYS_pkey_mprotect, &[at as u64, 4096, 5, 0]));
+    let none = "0".repeat(16);
+    for set in ["CapEff:", "CapPrm:", "CapInh:", "CapAmb:", "CapBnd:"] {
+        let all = word(pid, set).expect("a status");
+        let is_ours = set == "CapBnd:" && !tane_test_support::is_root();
+        assert!(all == none || is_ours, "{set} {all}");
+    }
+    let unix = [libc::AF_UNIX as u64, libc::SOCK_STREAM as u64, 0];
+    assert_eq!(tool.call(libc::SYS_socket, &unix), Killed(libc::SIGSYS));
+}
+
+#[test]
+fn a_program_ends_with_the_command_however_that_ends() {
+    if !has_kernel() {
+        return;
+    }
+    let gone = |pid: i32| tane_test_support::eventually("it ends too", || !is_alive(pid));
+    for options in [&["--time-limit=3"][..], &["--no-jail", "--time-limit=3"]] {
+        let s = Scratch::new();
+        let mut command = checking(&s, options);
+        let pid = sleeper(&command.0);
+        let status = command.0.wait().expect("it ends");
+        assert_eq!(status.code(), Some(124));
+        gone(pid);
+    }
+    for signal in [libc::SIGKILL, libc::SIGINT] {
+        let s = Scratch::new();
+        let mut command = checking(&s, &[]);
+        let pid = sleeper(&command.0);
+        // SAFETY: a child that was not waited for.
+        unsafe { libc::kill(command.0.id() as i32, signal) };
+        command.0.wait().expect("it ends");
+        gone(pid);
+    }
+}
+
+#[test]
+fn what_a_program_says_does_not_steer_the_terminal() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    s.ext4("disk.img", None, 64);
+    let places = program(&s, "e2fsck", "printf 'a\\033]0;evil\\007b\\n'\nexit 4\n");
+    let said = exit(s.tane().env("PATH", places).args(["fsck", "disk.img"]), 1);
+    let said = text(&said.stderr);
+    assert!(said.contains("evil") && !said.contains('\x1b'), "{said:?}");
 }

@@ -356,7 +356,7 @@ fn stop_in_the_middle(image: &Path, at: u64, bytes: &[u8]) {
         Operation::Write { .. } => Some(Failure::errno(libc::EIO)),
         _ => None,
     }));
-    let redo = Arc::new(Redo::beside(image).expect("made"));
+    let redo = Arc::new(Redo::beside(image, None).expect("made"));
     let disk = redo.over(fault);
     redo.begin().expect("begins");
     disk.write(&[buffer(bytes)], at).expect("is recorded");

@@ -88,7 +88,11 @@ fn an_image_is_sound_and_holds_what_the_directory_holds() {
     );
     assert_sound(&image);
     std::fs::create_dir(scratch.join("out")).expect("mkdir");
-    succeed(scratch.tane().args(["cp", "-q", "a.img:/.", "out"]));
+    succeed(
+        scratch
+            .tane()
+            .args(["cp", "--devices", "-q", "a.img:/.", "out"]),
+    );
     std::fs::remove_dir(scratch.join("out/lost+found")).expect("the one of mke2fs");
     let time = sample
         .metadata()

@@ -7,6 +7,7 @@ use common::fuse::has_fuse;
 use common::make::*;
 use common::*;
 use std::path::PathBuf;
+use std::process::Command;
 
 fn make(scratch: &Scratch, fs: &str, more: &[&str]) -> PathBuf {
     let args = ["make-image", "--strict", "--force", "--fs", fs];
@@ -146,7 +147,8 @@ fn told(scratch: &Scratch, fs: &str) -> Vec<String> {
     let made = succeed(as_nobody(scratch).args(args));
     let json: serde_json::Value = serde_json::from_slice(&made.stdout).expect("JSON");
     let losses = json["losses"].as_array().expect("losses").iter();
-    let warnings = text(&made.stderr).matches("tane: warning: ").count();
+    // One object a line.
+    let warnings = text(&made.stderr).matches("{\"warning\":").count();
     let mut losses: Vec<String> = losses
         .map(|loss| {
             let text = |key: &str| loss[key].as_str().unwrap_or_default().to_owned();
@@ -287,6 +289,24 @@ fn sockets_are_in_an_erofs_and_told_of_a_squashfs() {
     assert_eq!(make("erofs"), "");
     let listed = text(&succeed(scratch.tane().args(["find", "a.img:/", "--type=s"])).stdout);
     assert!(listed.contains("/s"), "{listed}");
+}
+
+#[test]
+fn times_after_2106_are_a_told_loss_of_a_squashfs() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    scratch.write("tree/late", b"x");
+    let late = ["-h", "-d", "@8000000000", "tree/late"];
+    succeed(Command::new("touch").args(late).current_dir(scratch.path()));
+    // Its own time is the newest there is.
+    let args = ["make-image", "--fs=squashfs", "tree", "a.img"];
+    let told = text(&succeed(scratch.tane().args(args)).stderr);
+    assert!(told.contains("late: times not kept"), "{told}");
+    let args = ["--json", "stat", "a.img:/late"];
+    let told = text(&succeed(scratch.tane().args(args)).stdout);
+    assert!(told.contains("2106-02-07T06:28:15"), "{told}");
 }
 
 #[test]

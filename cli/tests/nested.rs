@@ -15,7 +15,7 @@ fn make(s: &Scratch) {
     disk[454..458].copy_from_slice(&2048u32.to_le_bytes());
     disk[458..462].copy_from_slice(&((fs.len() / 512) as u32).to_le_bytes());
     disk[510..512].copy_from_slice(&[0x55, 0xaa]);
-    disk.extend(fs);
+    disk.extend(&fs);
     s.write("outer/parts.img", &disk);
     let mut qemu = Command::new("qemu-img");
     succeed(
@@ -23,7 +23,9 @@ fn make(s: &Scratch) {
             .current_dir(s.path()),
     );
     s.write("outer/x:/y", b"no image\n");
-    s.ext4("outer.img", Some(&s.join("outer")), 96);
+    s.write("outer/d.001", &fs);
+    s.write("outer/d.002", b"more");
+    s.ext4("outer.img", Some(&s.join("outer")), 112);
 }
 
 #[test]
@@ -55,6 +57,11 @@ fn an_image_in_an_image_is_read_and_its_parts_are_chosen() {
         found.starts_with("outer.img:/parts.img  raw, 17M, in another image"),
         "{found}"
     );
+    // Part of a disk is no disk.
+    let said = text(&exit(s.tane().args(["cat", "outer.img:/d.001:/f"]), 3).stderr);
+    assert!(said.contains("first piece"), "{said}");
+    let raw = ["--format=raw", "cat", "outer.img:/d.001:/f"];
+    assert_eq!(succeed(s.tane().args(raw)).stdout, b"inner\n");
     let said = text(&exit(s.tane().args(["ls", "outer.img:/none:/f"]), 1).stderr);
     assert!(said.contains("outer.img:/none:/f"), "{said}");
     assert!(s.read("outer.img") == before);

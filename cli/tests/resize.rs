@@ -276,8 +276,89 @@ fn the_last_partition_grows_and_shrinks_with_its_file_system() {
         }
         assert_marker(&scratch, "a.img@2");
     }
-    let failed = exit(scratch.tane().args(["resize", "a.img@1", "200M"]), 1);
-    assert!(text(&failed.stderr).contains("last partition"));
+}
+
+#[test]
+fn a_partition_grows_into_free_space_behind_it_and_no_further() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let image = scratch.join("a.img");
+    gpt(&image, 100);
+    for which in ["a.img@1", "a.img@2"] {
+        succeed(scratch.tane().args(["mkfs", which]));
+    }
+    put_marker(&scratch, "a.img@1");
+    put_marker(&scratch, "a.img@2");
+    let failed = exit(scratch.tane().args(["resize", "a.img@1", "30M"]), 1);
+    let told = text(&failed.stderr);
+    assert!(
+        told.contains("partition 1 can have 20971520 bytes"),
+        "{told}"
+    );
+    // It makes room for itself.
+    succeed(scratch.tane().args(["resize", "a.img@1", "10M"]));
+    let grown = json(scratch.tane().args(["resize", "a.img@1", "15M"]));
+    assert_eq!(grown["size"], 15 << 20);
+    let grown = json(scratch.tane().args(["resize", "a.img@1", "max"]));
+    assert_eq!(grown["size"], 20 << 20);
+    succeed(sbin("sfdisk").args(["-q", "--verify"]).arg(&image));
+    assert_eq!(image.metadata().expect("an image").len(), 100 << 20);
+    for which in ["a.img@1", "a.img@2"] {
+        assert_eq!(json(scratch.tane().args(["fsck", which]))["state"], "clean");
+        assert_marker(&scratch, which);
+    }
+}
+
+#[test]
+fn a_qcow2_and_the_partition_in_it_grow_in_one_step() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    gpt(&scratch.join("a.img"), 100);
+    for which in ["a.img@1", "a.img@2"] {
+        succeed(scratch.tane().args(["mkfs", which]));
+        put_marker(&scratch, which);
+    }
+    let qemu = |args: &[&str]| {
+        let mut command = Command::new("qemu-img");
+        succeed(command.args(args).current_dir(scratch.path())).stdout
+    };
+    qemu(&["convert", "-O", "qcow2", "a.img", "a.qcow2"]);
+    for size in [300u64, 35] {
+        let wanted = format!("{size}M");
+        let done = json(scratch.tane().args(["resize", "a.qcow2@2", &wanted]));
+        assert_eq!(done["size"], size << 20);
+        qemu(&["check", "-q", "a.qcow2"]);
+        qemu(&["convert", "-O", "raw", "a.qcow2", "b.img"]);
+        let image = scratch.join("b.img");
+        succeed(sbin("sfdisk").args(["-q", "--verify"]).arg(&image));
+        succeed(sbin("sgdisk").arg("-v").arg(&image));
+        for which in ["a.qcow2@1", "a.qcow2@2"] {
+            assert_eq!(json(scratch.tane().args(["fsck", which]))["state"], "clean");
+            assert_marker(&scratch, which);
+        }
+    }
+    let told: serde_json::Value =
+        serde_json::from_slice(&qemu(&["info", "--output=json", "a.qcow2"])).expect("JSON");
+    // Where partition 2 starts, what it had, and room for the table's copy.
+    assert_eq!(told["virtual-size"], (1 + 20 + 300 + 1) << 20);
+    // All of an image, without a table.
+    qemu(&["create", "-q", "-f", "qcow2", "c.qcow2", "50M"]);
+    succeed(scratch.tane().args(["mkfs", "c.qcow2"]));
+    succeed(scratch.tane().args(["resize", "c.qcow2", "+1G"]));
+    assert_eq!(
+        json(scratch.tane().args(["fsck", "c.qcow2"]))["state"],
+        "clean"
+    );
+    // What the backing file has behind the old end would be seen.
+    qemu(&[
+        "create", "-q", "-f", "qcow2", "-b", "c.qcow2", "-F", "qcow2", "d.qcow2",
+    ]);
+    let failed = exit(scratch.tane().args(["resize", "d.qcow2", "+1G"]), 1);
+    assert!(text(&failed.stderr).contains("in another file too"));
 }
 
 #[test]
@@ -313,6 +394,9 @@ fn damage_is_found_left_alone_and_repaired_when_asked() {
     let scratch = Scratch::new();
     let image = scratch.ext4("a.img", None, 64);
     put_marker(&scratch, "a.img");
+    let sound = succeed(scratch.tane().args(["fsck", "a.img"]));
+    assert_eq!(text(&sound.stdout), "a.img: ext4, clean\n");
+    assert_eq!(text(&sound.stderr), "");
     // An inode that a directory names and nobody has.
     succeed(
         sbin("debugfs")
@@ -323,8 +407,13 @@ fn damage_is_found_left_alone_and_repaired_when_asked() {
     let found = exit(scratch.tane().args(["fsck", "--json", "a.img"]), 1);
     assert!(text(&found.stdout).contains("\"damaged\""));
     assert!(std::fs::read(&image).expect("reads") == damaged);
+    std::fs::write(scratch.join("copy.img"), &damaged).expect("a copy");
+    let shown = exit(scratch.tane().args(["fsck", "a.img"]), 1);
+    assert!(text(&shown.stderr).contains("Entry 'marker'"), "{shown:?}");
     let repaired = json(scratch.tane().args(["fsck", "--repair", "a.img"]));
     assert_eq!(repaired["state"], "repaired");
+    let shown = succeed(scratch.tane().args(["fsck", "--repair", "copy.img"]));
+    assert!(text(&shown.stderr).contains("Entry 'marker'"), "{shown:?}");
     assert_sound(&image);
 }
 
@@ -341,4 +430,26 @@ fn mkfs_leaves_alone_what_holds_something() {
     assert_marker(&scratch, "a.img");
     succeed(scratch.tane().args(["mkfs", "--force", "a.img"]));
     exit(scratch.tane().args(["cat", "a.img:/marker"]), 1);
+}
+
+#[test]
+fn a_logical_partition_of_a_container_is_no_silent_failure() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let shell = "truncate -s 60M a.img && \
+                 printf 'label: dos\\na1: size=8M\\na2: size=45M, type=5\\na5: size=40M\\n' | /usr/sbin/sfdisk -q a.img && \
+                 qemu-img convert -O qcow2 a.img a.qcow2";
+    let mut sh = Command::new("sh");
+    succeed(sh.args(["-c", shell]).current_dir(scratch.path()));
+    succeed(scratch.tane().args(["mkfs", "a.qcow2@5"]));
+    put_marker(&scratch, "a.qcow2@5");
+    let failed = exit(scratch.tane().args(["resize", "a.qcow2@5", "20M"]), 1);
+    let told = text(&failed.stderr);
+    assert!(
+        told.contains("partition 5 of its table was not changed"),
+        "{told}"
+    );
+    assert_marker(&scratch, "a.qcow2@5");
 }

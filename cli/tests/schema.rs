@@ -1,8 +1,9 @@
-//! Promises of docs/inspect.schema.json: it says of `tane inspect --json` what is true.
+//! Promises of docs/inspect.schema.json and docs/messages.schema.json: they say what is true
+//! of what `tane --json` says.
 
 mod common;
 
-use common::schema::{assert_inspected, check, of_inspect};
+use common::schema::{assert_inspected, check, messages, of_inspect};
 use common::*;
 use serde_json::{json, Value};
 use std::collections::BTreeSet;
@@ -99,4 +100,87 @@ fn the_documentation_names_the_keys_of_the_schema() {
     };
     assert_eq!(tables.next(), Some(keys(&schema)));
     assert_eq!(tables.next(), Some(keys(&schema["$defs"]["volume"])));
+}
+
+#[test]
+fn errors_are_json_where_results_are() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    s.ext4("disk.img", None, 8);
+    s.write("source", b"x");
+    s.write("junk", &[0x5a; 70_000]);
+    for (arguments, code, errno, path) in [
+        (
+            "ls disk.img:/none",
+            1,
+            Some(libc::ENOENT),
+            Some("disk.img:/none"),
+        ),
+        (
+            "cat disk.img:/lost+found",
+            1,
+            Some(libc::EISDIR),
+            Some("disk.img:/lost+found"),
+        ),
+        ("ls missing", 3, Some(libc::ENOENT), Some("missing")),
+        ("find junk", 3, None, Some("junk")),
+        ("cp source disk.img:/none/f", 1, None, None),
+        ("xattr get user.a disk.img:/", 1, None, Some("disk.img:/")),
+        ("ls", 2, None, None),
+        ("frobnicate", 2, None, None),
+        ("stat --unknown disk.img:/", 2, None, None),
+        ("truncate -s much disk.img:/f", 2, None, None),
+        ("cp source other", 2, None, None),
+        ("--kernel=/none ls disk.img", 3, None, Some("/none")),
+        ("sh disk.img -c nothing", 2, None, None),
+        ("sh disk.img -c \"", 2, None, None),
+    ] {
+        let mut command = s.tane();
+        let output = exit(command.arg("--json").args(arguments.split(' ')), code);
+        let said = messages(&output.stderr);
+        let [said] = &said[..] else {
+            panic!("{arguments}: {said:?}");
+        };
+        let error = &said["error"];
+        assert_eq!(error["code"], code, "{arguments}: {said}");
+        assert_eq!(error["errno"], json!(errno), "{arguments}: {said}");
+        assert_eq!(error["path"], json!(path), "{arguments}: {said}");
+    }
+    // What may be tried instead is apart from what is wrong.
+    let output = exit(s.tane().args(["--json", "ls", "disk.img:etc"]), 3);
+    let said = &messages(&output.stderr)[0]["error"];
+    assert_eq!(said["message"], "disk.img:etc: no such file");
+    assert_eq!(said["remedy"], "in the image it is disk.img:/etc");
+    // For people there is none of it, and help is help.
+    let plain = exit(s.tane().args(["ls", "missing"]), 3);
+    assert_eq!(text(&plain.stderr), "tane: missing: no such file\n");
+    let help = succeed(s.tane().args(["--json", "ls", "--help"]));
+    assert!(text(&help.stdout).contains("Usage: tane ls"), "{help:?}");
+}
+
+#[test]
+fn warnings_and_files_that_are_named_are_json_too() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    s.ext4("disk.img", None, 8);
+    s.write("tree/f", b"x");
+    succeed(s.tool("mkfs.vfat").args(["-C", "fat.img", "4096"]));
+    succeed(s.tool("ln").args(["-s", "f", "tree/link"]));
+    let output = s
+        .tane()
+        .args(["--json", "-v", "cp", "tree/.", "fat.img:/"])
+        .output();
+    let said = messages(&output.expect("tane").stderr);
+    assert!(
+        said.iter().any(|m| m["note"]["path"] == "fat.img:/f"),
+        "{said:?}"
+    );
+    let fails = |m: &Value| !m["warning"].is_null() || !m["error"].is_null();
+    assert!(said.iter().any(fails), "{said:?}");
+    let output = succeed(s.tane().args(["--json", "-v", "rm", "fat.img:/f"]));
+    assert_eq!(messages(&output.stderr)[0]["note"]["path"], "/f");
 }

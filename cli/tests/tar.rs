@@ -51,7 +51,10 @@ fn a_tree_goes_through_an_archive_into_another_image_unchanged() {
             .args(["tar", "extract", "--strict", "all.tar", "new.img:/"]),
     );
     assert_sound(&new);
-    succeed(s.tane().args(["cp", "--strict", "new.img:/.", "out"]));
+    succeed(
+        s.tane()
+            .args(["cp", "--strict", "--devices", "new.img:/.", "out"]),
+    );
     assert_same(&wanted, &manifest(&s.join("out"), ""));
 }
 
@@ -65,7 +68,10 @@ fn gnu_tar_unpacks_what_we_make() {
     succeed(s.tane().args(["tar", "create", "all.tar", "disk.img:/"]));
     std::fs::create_dir(s.join("out")).expect("a directory");
     gnu_tar(&["-xf", "../all.tar"], &s.join("out"));
-    succeed(s.tane().args(["cp", "--strict", "disk.img:/.", "direct"]));
+    succeed(
+        s.tane()
+            .args(["cp", "--strict", "--devices", "disk.img:/.", "direct"]),
+    );
     // It does not restore access times.
     let without = "atime";
     assert_same(
@@ -111,7 +117,7 @@ fn archives_of_gnu_tar_are_unpacked_in_each_of_its_formats() {
         );
         assert_sound(&image);
         let out = s.join("out");
-        succeed(s.tane().args(["cp", "new.img:/.", "out"]));
+        succeed(s.tane().args(["cp", "--devices", "new.img:/.", "out"]));
         assert_same(&manifest(&tree, without), &manifest(&out, without));
         succeed(Command::new("rm").arg("-rf").arg(&out).arg(&image));
     }

@@ -142,6 +142,18 @@ fn find_combines_its_tests() {
 }
 
 #[test]
+fn what_comes_in_the_wrong_order_is_told_which_comes_first() {
+    let s = Scratch::new();
+    s.write("i/f", b"");
+    let before = s.join("i/f").metadata().expect("a file").mode();
+    for words in [["chmod", "i:/f", "755"], ["chown", "i:/f", "root"]] {
+        let said = text(&exit(s.host().args(words), 2).stderr);
+        assert!(said.contains("comes first, the files behind it"), "{said}");
+    }
+    assert_eq!(s.join("i/f").metadata().expect("a file").mode(), before);
+}
+
+#[test]
 fn mkdir_makes_parents_and_sets_modes() {
     let s = Scratch::new();
     std::fs::create_dir(s.join("i")).expect("mkdir");

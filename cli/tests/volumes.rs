@@ -150,6 +150,7 @@ fn luks_2_as_cryptsetup_makes_it() {
         "--pbkdf=argon2id --pbkdf-memory=65536 --pbkdf-force-iterations=4",
         "--pbkdf=argon2i --pbkdf-memory=32768 --pbkdf-parallel=1 --pbkdf-force-iterations=4",
         "--pbkdf=pbkdf2 --pbkdf-force-iterations=2000 --hash=sha512",
+        "--pbkdf=pbkdf2 --pbkdf-force-iterations=2000 --hash=whirlpool",
     ] {
         let two = blank(&s, "two", 32);
         format(&format!("--type=luks2 --sector-size=512 {kdf}"), "two");

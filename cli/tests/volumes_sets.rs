@@ -164,10 +164,11 @@ fn raid_sets_of_two_disks() {
     if !has_kernel() {
         return;
     }
-    for level in [0, 1] {
+    const LINEAR: i32 = -1;
+    for level in [LINEAR, 0, 1] {
         let s = Scratch::new();
         let bytes = ext4_bytes(&s, "data", 32);
-        let size = if level == 0 { 16 * MIB } else { 32 * MIB } / 512;
+        let size = if level == 1 { 32 * MIB } else { 16 * MIB } / 512;
         let disks = ["a", "b"].map(|name| blank(&s, name, 40));
         for (number, disk) in disks.iter().enumerate() {
             put(disk, 4096, &raid_member(level, number as u16, size));
@@ -179,6 +180,13 @@ fn raid_sets_of_two_disks() {
         }
         match level {
             1 => disks.iter().for_each(|d| put(d, MIB, &bytes)),
+            LINEAR => {
+                let halves = bytes.chunks(bytes.len() / 2);
+                disks
+                    .iter()
+                    .zip(halves)
+                    .for_each(|(d, half)| put(d, MIB, half));
+            }
             _ => bytes.chunks(128 * 512).enumerate().for_each(|(i, chunk)| {
                 put(&disks[i % 2], MIB + (i / 2 * 128 * 512) as u64, chunk);
             }),
@@ -274,6 +282,15 @@ fn a_btrfs_on_two_disks_with_subvolumes() {
     assert!(succeed(s.tane().args(["--with=a", "cat", "b:/@home/new"])).stdout == s.read("new"));
     let said = text(&exit(s.tane().args(["ls", "a"]), 3).stderr);
     assert!(said.contains("a: cannot be mounted"), "{said}");
+    let short = "1 of the 2 devices of this btrfs is missing";
+    assert!(said.contains(short) && said.contains("--with"), "{said}");
+    let noted = text(&succeed(s.tane().args(["inspect", "a"])).stdout);
+    assert!(noted.contains(short), "{noted}");
+    let noted = text(&succeed(s.tane().args(["inspect", "--with=b", "a"])).stdout);
+    assert!(!noted.contains("missing"), "{noted}");
+    // Its program is given one file, and would find all of the other missing.
+    let said = text(&exit(s.tane().args(["--with=b", "fsck", "a"]), 3).stderr);
+    assert!(said.contains("several devices"), "{said}");
     let Some(loops) = Loops::new(&[&s.join("a"), &s.join("b")]) else {
         return;
     };

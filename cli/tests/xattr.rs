@@ -128,3 +128,28 @@ fn what_is_not_there_is_named() {
     fail(&["set", "user.a", "1"], 2);
     fail(&["list", "i:/none"], 1);
 }
+
+#[test]
+fn a_file_that_comes_first_is_taken_for_what_it_is() {
+    let s = Scratch::new();
+    s.write("i/f", b"");
+    s.write("i/g", b"");
+    let run = |words: &str| s.host().arg("xattr").args(words.split(' ')).output();
+    let out = |words: &str| text(&run(words).expect("tane").stdout);
+    assert!(run("set i:/f user.a one").expect("tane").status.success());
+    assert_eq!(out("get user.a i:/f"), "one");
+    assert_eq!(out("get i:/f user.a"), "one");
+    assert!(run("remove i:/f user.a").expect("tane").status.success());
+    assert_eq!(out("list i:/f"), "");
+    // Which of them is the value, nobody knows.
+    for words in [
+        "set i:/f user.a",
+        "set i:/f user.a one i:/g",
+        "get i:/f user.a i:/g",
+    ] {
+        let refused = run(words).expect("tane");
+        assert_eq!(refused.status.code(), Some(2), "{words}");
+        assert!(text(&refused.stderr).contains("NAME"), "{refused:?}");
+    }
+    assert_eq!(out("list i:/f"), "");
+}

@@ -9,7 +9,7 @@ use crate::counters::{count, Counters};
 use crate::device::Device;
 use crate::pool::Pool;
 use crate::queue::Queue;
-use crate::request::{Disk, Failure, Request, Status, ID_SIZE};
+use crate::request::{Disk, Failure, Request, Status, ID_SIZE, SECTOR};
 use crate::slot::Slot;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,6 +36,9 @@ pub struct BlockOptions {
     /// The smallest unit of a transfer and of partition tables, in bytes: a power
     /// of two from 512 to 4096. None: what the backend says.
     pub sector_size: Option<u32>,
+    /// The driver sees whole units of so many bytes, a power of two: behind the end of
+    /// the backend are zeros.
+    pub unit: u64,
     /// From 1 to 8.
     pub queues: u16,
     /// Most host threads that wait for storage at a time.
@@ -54,6 +57,7 @@ impl Default for BlockOptions {
             serial: String::new(),
             read_only: false,
             sector_size: None,
+            unit: SECTOR,
             queues: 1,
             threads: 4,
             inline: true,
@@ -123,6 +127,7 @@ impl Block {
     /// A disk of these bytes, in no kernel yet.
     pub fn new(backend: Arc<dyn Backend>, mut options: BlockOptions) -> Arc<Self> {
         options.queues = options.queues.clamp(1, 8);
+        options.unit = options.unit.max(SECTOR);
         options.read_only |= backend.read_only();
         let mut serial = [0; ID_SIZE];
         let len = options.serial.len().min(ID_SIZE);
@@ -162,9 +167,9 @@ impl Block {
         self.inner.first_error.get().cloned()
     }
 
-    /// The capacity as the configuration has it: in sectors, the last one whole.
+    /// The capacity as the configuration has it: in sectors, the last unit whole.
     pub fn capacity(&self) -> [u8; 8] {
-        blk_config::capacity(self.inner.backend.size())
+        blk_config::capacity(self.inner.backend.size(), &self.inner.options)
     }
 }
 
@@ -260,6 +265,7 @@ impl Inner {
         Disk {
             backend: &*self.backend,
             read_only: self.options.read_only,
+            unit: self.options.unit,
             serial: &self.serial,
         }
     }

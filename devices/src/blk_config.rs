@@ -32,9 +32,10 @@ pub fn features(read_only: bool) -> u64 {
     }
 }
 
-/// A last sector that the backend has only in part counts.
-pub fn capacity(size: u64) -> [u8; 8] {
-    size.div_ceil(SECTOR).to_le_bytes()
+/// A last unit that the backend has only in part counts.
+pub fn capacity(size: u64, options: &BlockOptions) -> [u8; 8] {
+    let units = size.div_ceil(options.unit);
+    units.saturating_mul(options.unit / SECTOR).to_le_bytes()
 }
 
 /// `struct virtio_blk_config`.
@@ -42,7 +43,7 @@ pub fn config(backend: &dyn Backend, options: &BlockOptions) -> [u8; 60] {
     let mut config = [0; 60];
     let mut put = |at: usize, bytes: &[u8]| config[at..at + bytes.len()].copy_from_slice(bytes);
     let (logical, physical) = block_sizes(backend, options.sector_size);
-    put(CAPACITY, &capacity(backend.size()));
+    put(CAPACITY, &capacity(backend.size(), options));
     // Without indirect descriptors, header and status take an entry each.
     put(12, &(u32::from(QUEUE_SIZE) - 2).to_le_bytes());
     // The geometry of a disk without one, as partition tools expect it.

@@ -48,6 +48,7 @@ pub fn fuzz_queue(data: &[u8]) {
     let disk = Disk {
         backend: &backend,
         read_only: head[4] & 4 != 0,
+        unit: crate::request::SECTOR,
         serial: &[b's'; ID_SIZE],
     };
     let mut request = Request::default();

@@ -46,13 +46,16 @@ pub enum Status {
 pub struct Disk<'a> {
     pub backend: &'a dyn Backend,
     pub read_only: bool,
+    /// In bytes; see [`BlockOptions`](crate::BlockOptions).
+    pub unit: u64,
     pub serial: &'a [u8; ID_SIZE],
 }
 
 impl Disk<'_> {
-    /// Its size for a driver, in bytes: whole sectors.
+    /// Its size for a driver, in bytes: whole units.
     fn capacity(&self) -> u64 {
-        self.backend.size().div_ceil(SECTOR).saturating_mul(SECTOR)
+        let units = self.backend.size().div_ceil(self.unit);
+        units.saturating_mul(self.unit)
     }
 }
 
@@ -193,13 +196,15 @@ impl Request {
         if !in_range(disk, self.offset, len as u64) {
             return Err(FAILED);
         }
-        // The last sector of an image that has half of one ends in zeros.
+        // The last unit of an image that has half of one ends in zeros.
         let there = disk.backend.size().saturating_sub(self.offset);
         if there >= len as u64 {
             run(|| disk.backend.read(to, self.offset))?;
         } else {
             let there = there as usize;
-            run(|| disk.backend.read(&slice(to, 0, there), self.offset))?;
+            if there > 0 {
+                run(|| disk.backend.read(&slice(to, 0, there), self.offset))?;
+            }
             // SAFETY: guest memory.
             unsafe { clear(&slice(to, there, len - there)) };
         }

@@ -1,6 +1,6 @@
 //! Containers that keep a disk in blocks: a table says where in the file each
-//! block is, and new blocks go to the end of the file. What VMDK, VHD and VHDX
-//! have in common.
+//! block is, and new blocks go to the end of the file. What VMDK, VHD, VHDX and
+//! formats that are only read have in common.
 //!
 //! A new block is used from memory at first. Its entry in the table is written
 //! by a flush, after what the block holds is durable: whenever the power fails,
@@ -60,6 +60,21 @@ pub(crate) trait Map: Send + Sync {
     /// Write the entry of block `index`, all of whose bytes are at `at`.
     fn record(&self, pages: &Pages, index: u64, at: u64) -> io::Result<()>;
 }
+
+/// Within an `impl Map` for a format that is only read: what is for those that are
+/// written. None of it is called: their [`Blocks`] refuse before.
+macro_rules! read_only_map {
+    () => {
+        fn room(&self, end: u64) -> (u64, u64) {
+            (end, end)
+        }
+
+        fn record(&self, _: &$crate::pages::Pages, _: u64, _: u64) -> std::io::Result<()> {
+            Err($crate::backend::refuse_write())
+        }
+    };
+}
+pub(crate) use read_only_map;
 
 #[derive(Default)]
 struct State {
@@ -242,7 +257,8 @@ impl<M: Map> Blocks<M> {
         while done < len {
             let position = offset + done;
             let n = (block - position % block).min(len - done);
-            let at = self.home(position / block)? + position % block;
+            let home = self.home(position / block)?;
+            let at = home.saturating_add(position % block);
             each(at, done as usize, n as usize)?;
             done += n;
         }

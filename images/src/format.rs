@@ -2,6 +2,7 @@
 
 use crate::backend::Backend;
 use crate::buffers::buffer_mut;
+use crate::{android, dmg, ewf, foreign, vdi, vhd};
 use std::fmt;
 use std::io;
 use std::str::FromStr;
@@ -19,6 +20,20 @@ pub enum Format {
     Vhd,
     /// Hyper-V, WSL.
     Vhdx,
+    /// VirtualBox.
+    Vdi,
+    /// QEMU, version 1.
+    Qcow,
+    /// QEMU, once.
+    Qed,
+    /// Apple: UDIF.
+    Dmg,
+    /// EnCase, FTK Imager: E01 and S01, in one segment or several.
+    Ewf,
+    /// Android: for fastboot.
+    AndroidSparse,
+    /// Pieces that are files, by their names.
+    Split,
     Gzip,
     Xz,
     Zstd,
@@ -31,6 +46,13 @@ const NAMES: &[(Format, &str)] = &[
     (Format::Vmdk, "vmdk"),
     (Format::Vhd, "vhd"),
     (Format::Vhdx, "vhdx"),
+    (Format::Vdi, "vdi"),
+    (Format::Qcow, "qcow"),
+    (Format::Qed, "qed"),
+    (Format::Dmg, "dmg"),
+    (Format::Ewf, "ewf"),
+    (Format::AndroidSparse, "android-sparse"),
+    (Format::Split, "split"),
     (Format::Gzip, "gzip"),
     (Format::Xz, "xz"),
     (Format::Zstd, "zstd"),
@@ -84,7 +106,7 @@ impl FromStr for Format {
 const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 
 /// Look at the marks at both ends. What has none is raw. Errors: those of
-/// reading, and `Unsupported` for containers that we know and cannot read.
+/// reading, and `Unsupported` for what we know and cannot read.
 pub fn detect(image: &dyn Backend) -> io::Result<Format> {
     let size = image.size();
     let read = |at: u64| -> io::Result<[u8; 512]> {
@@ -94,18 +116,20 @@ pub fn detect(image: &dyn Backend) -> io::Result<Format> {
         Ok(bytes)
     };
     let head = read(0)?;
+    let tail = read(size.saturating_sub(512))?;
     let starts = |mark: &[u8]| head.starts_with(mark);
-    let cannot = |what: &str| {
-        let text = format!("is {what}, which cannot be read; convert it with qemu-img convert");
-        Err(io::Error::new(io::ErrorKind::Unsupported, text))
-    };
     Ok(match () {
-        () if starts(b"QFI\xfb\0\0\0\x01") => return cannot("a qcow image of version 1"),
+        () if starts(b"QFI\xfb\0\0\0\x01") => Format::Qcow,
         () if starts(b"QFI\xfb") => Format::Qcow2,
         () if starts(b"KDMV") || starts(b"# Disk DescriptorFile") => Format::Vmdk,
-        () if starts(b"COWD") => return cannot("a VMFS sparse extent"),
         () if starts(b"vhdxfile") => Format::Vhdx,
         () if starts(b"conectix") => Format::Vhd,
+        () if head[vdi::MARK.0..].starts_with(vdi::MARK.1) => Format::Vdi,
+        () if starts(b"QED\0") => Format::Qed,
+        () if starts(ewf::MARK) => Format::Ewf,
+        () if starts(android::MARK) => Format::AndroidSparse,
+        // Its first chunk may look like a stream.
+        () if size > 512 && dmg::is_trailer(&tail) => Format::Dmg,
         () if starts(b"\x1f\x8b\x08") && head[3] < 0x20 => Format::Gzip,
         () if starts(b"\xfd7zXZ\0") => Format::Xz,
         () if starts(ZSTD) => Format::Zstd,
@@ -118,10 +142,12 @@ pub fn detect(image: &dyn Backend) -> io::Result<Format> {
             }
         }
         () if starts(b"BZh") && head[4..10] == *b"1AY&SY" => Format::Bzip2,
-        () if head[64..68] == *b"\x7f\x10\xda\xbe" => return cannot("a VirtualBox VDI image"),
-        () if starts(b"QED\0") => return cannot("a QED image"),
-        // A fixed VHD is a raw image with a footer behind it.
-        () if size > 512 && crate::vhd::is_footer(&read(size - 512)?) => Format::Vhd,
-        () => Format::Raw,
+        // A fixed VHD is a raw image with a footer behind it. A volume that was cut out
+        // of its end has that too, and is less than the footer tells.
+        () if size > 512 && vhd::is_footer_of(&tail, size - 512) => Format::Vhd,
+        () => match foreign::name(&head, &tail) {
+            Some(text) => return Err(io::Error::new(io::ErrorKind::Unsupported, text)),
+            None => Format::Raw,
+        },
     })
 }

@@ -3,8 +3,9 @@
 use crate::{buffer, buffer_mut, open_backend, Backend, Format, Ram};
 use std::sync::Arc;
 
-/// The first byte chooses the format, the rest is the file. Errors are expected;
-/// panics, hangs and memory without bounds are not.
+/// The first byte chooses the format, its highest bit whether it is written too, and
+/// the rest is the file. Errors are expected; panics, hangs and memory without bounds
+/// are not.
 pub fn fuzz_container(data: &[u8]) {
     let Some((choice, bytes)) = data.split_first() else {
         return;
@@ -17,9 +18,15 @@ pub fn fuzz_container(data: &[u8]) {
         Format::Xz,
         Format::Zstd,
         Format::Gzip,
+        Format::Vdi,
+        Format::Qcow,
+        Format::Qed,
+        Format::Dmg,
+        Format::Ewf,
+        Format::AndroidSparse,
     ];
-    let format = formats[usize::from(*choice) % formats.len()];
-    let write = *choice >= 128 && !format.is_stream();
+    let format = formats[usize::from(*choice & 0x7f) % formats.len()];
+    let write = *choice >= 128;
     let Ok(file) = Ram::new(bytes.len() as u64) else {
         return;
     };

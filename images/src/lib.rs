@@ -5,7 +5,8 @@
 //! buffers.rs    lists of guest buffers, and copies to and from them
 //! host_reads.rs   bytes that files of the host have: many with few calls
 //! raw.rs        a file or block device of the host
-//!   lock.rs       its lock while in use
+//!   lock.rs       its locks while in use: flock and QEMU's
+//!   host_use.rs   what the host itself has it for
 //!   transfer.rs   reads and writes to the last byte, or at once or not at all
 //!   direct.rs     past the host's page cache (O_DIRECT)
 //! ram.rs        memory, allocated on first touch
@@ -17,40 +18,63 @@
 //!   format.rs     which container it is
 //!   qcow2.rs      QEMU's, by the imago crate
 //!   vmdk/ vhd.rs vhdx/   VMware's and Microsoft's
-//!     blocks.rs     what those three have in common
+//!   vdi.rs qcow.rs qed.rs dmg/ ewf.rs   others', only read
+//!     blocks.rs     what those have in common
 //!     pages.rs      their tables, read when needed
-//!     concat.rs     a disk in several files
+//!     bitmap.rs     which sectors they have
+//!     parents.rs    what Microsoft's are above
+//!     kept.rs       what was unpacked
+//!   split.rs      pieces of any of them
+//!   android.rs    Android's sparse image
+//!     concat.rs     a disk in several files, or parts
+//!   foreign.rs    what is known and not read
 //!   http/         a file on a web server
 //!   stream/       gzip, xz, zstd, bzip2: read in pieces, or unpacked
+//! create.rs     a new image in a container
 //!   temporary.rs  what has to be had as a whole first
 //! fault.rs      a log of every change and errors on demand, for tests
 //! power.rs      what such a log leaves after a power cut
 //! ```
 
+mod android;
 mod backend;
+mod bitmap;
 mod blocks;
 mod buffers;
 mod callback;
 mod concat;
+mod create;
 mod direct;
+mod dmg;
+mod ewf;
+mod family;
 mod fault;
+mod foreign;
 mod format;
 mod fuzz;
 mod host_reads;
+mod host_use;
 mod http;
+mod kept;
 mod lock;
 mod open;
 mod options;
 mod overlay;
 mod pages;
+mod parents;
+mod plain;
 pub mod power;
+mod qcow;
 mod qcow2;
+mod qed;
 mod ram;
 mod raw;
 mod redo;
+mod split;
 mod stream;
 mod temporary;
 mod transfer;
+mod vdi;
 mod vhd;
 mod vhdx;
 mod vmdk;
@@ -58,17 +82,28 @@ mod vmdk;
 pub use backend::{Backend, HostRange};
 pub use buffers::{buffer, buffer_mut, clear, gather, scatter, slice, total, Buffers};
 pub use callback::{Callback, Callbacks};
+pub use create::create;
 pub use fault::{Failure, Fault, Operation};
 pub use format::{detect, Format};
 #[doc(hidden)]
 pub use fuzz::fuzz_container;
 pub use host_reads::HostReads;
 pub use http::{is_beside, Login};
+pub use lock::{Lock, Patience};
 pub use open::open_backend;
 pub use options::{Image, ImageOptions, Layer};
 pub use overlay::Overlay;
 pub use power::Event;
+pub use qcow2::grow_qcow2;
 pub use ram::Ram;
 pub use raw::{Access, Raw};
 pub use redo::{redo_path, Redo};
-pub use stream::decompressed;
+pub use split::{is_first_piece, pieces_behind};
+pub use stream::{decompressed, Packer};
+
+/// A jail is about to be entered that lets this file be opened, but not be asked who
+/// else has it: what there is to know of that is looked up now.
+pub fn look_who_has(path: &std::path::Path, write: bool) {
+    host_use::remember(path, write);
+    lock::look(path);
+}

@@ -5,23 +5,29 @@
 //! the directory of the file that names it (not below: that could be a home), all
 //! symlinks resolved; or in a place that the caller has named. It has to be an
 //! ordinary file, and is opened for reading unless it holds a part of a disk that
-//! is opened for writing.
+//! is opened for writing: that too is said by the image, so its name has to be one of
+//! the image's own, or one that the caller has named.
 
 use crate::backend::Backend;
+use crate::family::{is_hidden, is_part};
 use crate::format::{detect, Format};
+use crate::host_use;
 use crate::http::{self, Url};
 use crate::options::{ImageOptions, Layer};
 use crate::qcow2::Opening;
 use crate::raw::{Access, Raw};
-use crate::{redo, stream, vhd, vhdx, vmdk};
+use crate::{android, dmg, ewf, qcow, qed, redo, split, stream, vdi, vhd, vhdx, vmdk};
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 /// Most files that lie one above the other.
 const DEPTH: usize = 32;
-/// Most files that a disk consists of: their descriptors are limited.
-const FILES: usize = 512;
+/// Most files that a disk consists of: descriptors are limited, and each takes two.
+/// Evidence of a terabyte is in hundreds.
+const FILES: usize = 2048;
 
 /// Open the container that is in `bytes`, which is no file and can name none:
 /// what refers to other files is refused.
@@ -32,7 +38,7 @@ pub fn open_backend(
 ) -> io::Result<Arc<dyn Backend>> {
     let options = ImageOptions::default();
     let opener = Opener::new(&options);
-    opener.content(bytes, Path::new(""), write, format, 0)
+    opener.content(bytes, Path::new(""), write, Found::of(format), 0)
 }
 
 pub(crate) fn other(text: impl Into<String>) -> io::Error {
@@ -52,6 +58,8 @@ pub(crate) fn named(path: &Path, error: io::Error) -> io::Error {
 pub(crate) struct Opener<'a> {
     options: &'a ImageOptions,
     layers: Mutex<Vec<Layer>>,
+    /// Nothing is written, locked or unpacked: it is to be known which files there are.
+    looks: bool,
 }
 
 impl<'a> Opener<'a> {
@@ -59,6 +67,15 @@ impl<'a> Opener<'a> {
         Self {
             options,
             layers: Mutex::default(),
+            looks: false,
+        }
+    }
+
+    /// For [`Self::into_layers`] alone.
+    pub fn looking(options: &'a ImageOptions) -> Self {
+        Self {
+            looks: true,
+            ..Self::new(options)
         }
     }
 
@@ -80,19 +97,44 @@ impl<'a> Opener<'a> {
         format: Option<Format>,
         depth: usize,
     ) -> io::Result<Arc<dyn Backend>> {
-        let raw: Arc<dyn Backend> = match Url::of(path) {
+        let raw = self.bytes(path, write, depth)?;
+        self.content(raw, path, write, Found::of(format), depth)
+            .map_err(|e| named(path, e))
+    }
+
+    fn bytes(&self, path: &Path, write: bool, depth: usize) -> io::Result<Arc<dyn Backend>> {
+        Ok(match Url::of(path) {
             Some(url) => self.remote(url, write)?,
+            None if self.looks => {
+                // Opening a FIFO would wait, and a tape move; who opens it says what it is.
+                let kind = path.metadata()?.file_type();
+                if !kind.is_file() && !kind.is_block_device() {
+                    return Err(io::ErrorKind::InvalidInput.into());
+                }
+                Arc::new(Raw::from_file(File::open(path)?, Access::default())?)
+            }
             None => {
-                // Who writes finishes it, once it is open.
+                let direct = self.options.direct;
+                let access = Access { write, direct };
+                let patience = self.options.patience.as_ref();
+                let raw = Arc::new(Raw::open_when_free(path, access, patience)?);
+                // Who writes finishes it.
                 if !write || depth > 0 {
                     redo::check(path).map_err(|e| named(path, e))?;
                 }
-                let direct = self.options.direct;
-                Arc::new(Raw::open(path, Access { write, direct })?)
+                self.warn(path, write);
+                raw
             }
-        };
-        self.content(raw, path, write, format, depth)
-            .map_err(|e| named(path, e))
+        })
+    }
+
+    /// Of what the host may write meanwhile.
+    fn warn(&self, path: &Path, write: bool) {
+        let used = path.metadata().ok().filter(|_| !write);
+        let used = used.and_then(|found| host_use::of(&found, false));
+        if let Some(text) = used.and_then(|used| used.warning()) {
+            self.options.say(path, &text);
+        }
     }
 
     fn remote(&self, url: Url, write: bool) -> io::Result<Arc<dyn Backend>> {
@@ -112,7 +154,7 @@ impl<'a> Opener<'a> {
         let login = options.logins.iter().find(|login| login.is_for(&url));
         let name = url.to_string();
         let say = |text: &str| options.say(Path::new(&name), text);
-        http::open(url, login, options.patience(), &say)
+        http::open(url, login, options.silence(), &say)
     }
 
     fn content(
@@ -120,7 +162,7 @@ impl<'a> Opener<'a> {
         bytes: Arc<dyn Backend>,
         path: &Path,
         write: bool,
-        format: Option<Format>,
+        Found { format, packed }: Found,
         depth: usize,
     ) -> io::Result<Arc<dyn Backend>> {
         if depth > DEPTH {
@@ -130,6 +172,7 @@ impl<'a> Opener<'a> {
         }
         let format = match format {
             Some(format) => format,
+            None if is_split(path) => Format::Split,
             None => detect(&*bytes)?,
         };
         {
@@ -140,38 +183,122 @@ impl<'a> Opener<'a> {
             layers.push(Layer {
                 path: path.to_owned(),
                 format,
+                write,
             });
         }
         let others = Neighbours {
             opener: self,
             path,
             depth,
+            packed,
         };
         match format {
             Format::Raw => Ok(bytes),
             Format::Qcow2 => others.qcow2(bytes, write),
             Format::Vmdk => vmdk::open(bytes, write, &others),
-            Format::Vhd => vhd::open(bytes, write),
-            Format::Vhdx => vhdx::open(bytes, write),
-            _ if write => Err(io::Error::new(
-                io::ErrorKind::ReadOnlyFilesystem,
-                format!(
-                    "is compressed by {format}, and can only be read; \
-                     put an overlay above it, or unpack it first"
-                ),
-            )),
-            _ => {
+            Format::Vhd => vhd::open(bytes, write && !self.looks, &others),
+            Format::Vhdx => vhdx::open(bytes, write && !self.looks, &others),
+            Format::Split => {
+                let whole = split::open(bytes, write, &others)?;
+                self.inner(whole, path, (write, false), depth)
+            }
+            // They name no files.
+            Format::Vdi | Format::Dmg | Format::AndroidSparse if self.looks => Ok(bytes),
+            _ if format.is_stream() && self.looks => Ok(bytes),
+            _ if write => Err(only_read(format)),
+            Format::Vdi => vdi::open(bytes),
+            Format::Qed => qed::open(bytes, &others),
+            Format::Qcow => qcow::open(bytes, &others),
+            Format::Dmg => dmg::open(bytes),
+            Format::Ewf => ewf::open(bytes, &others),
+            Format::AndroidSparse => android::open(bytes, &others),
+            Format::Gzip | Format::Xz | Format::Zstd | Format::Bzip2 => {
                 let say = |text: &str| self.options.say(path, text);
                 let unpacked = stream::open(bytes, format, &say)?;
-                // A stream may hold another container, but no further stream.
+                // No further stream.
                 match detect(&*unpacked)? {
-                    Format::Raw => Ok(unpacked),
                     inner if inner.is_stream() => Ok(unpacked),
-                    inner => self.content(unpacked, path, false, Some(inner), depth + 1),
+                    _ => self.inner(unpacked, path, (false, true), depth),
                 }
             }
         }
     }
+
+    /// What is in a stream (it was `packed`), or in the pieces of a disk: it may be another
+    /// container.
+    fn inner(
+        &self,
+        bytes: Arc<dyn Backend>,
+        path: &Path,
+        (write, packed): (bool, bool),
+        depth: usize,
+    ) -> io::Result<Arc<dyn Backend>> {
+        match detect(&*bytes)? {
+            Format::Raw => Ok(bytes),
+            // It would have to grow.
+            inner if write => Err(io::Error::new(
+                io::ErrorKind::ReadOnlyFilesystem,
+                format!(
+                    "is {inner} in pieces, and can only be read; put an overlay above it, \
+                     or join them first"
+                ),
+            )),
+            inner => {
+                let found = Found {
+                    format: Some(inner),
+                    packed,
+                };
+                self.content(bytes, path, write, found, depth + 1)
+            }
+        }
+    }
+}
+
+/// On a server only the attempt to open the others tells.
+fn is_split(path: &Path) -> bool {
+    match Url::of(path) {
+        Some(_) => names_of(path).iter().any(|name| split::is_first(name)),
+        None => std::iter::once(path.to_owned())
+            .chain(path.canonicalize())
+            .any(|path| split::is_first_piece(&path)),
+    }
+}
+
+/// The file's name, and what it is called where a symlink leads to.
+fn names_of(path: &Path) -> Vec<String> {
+    let paths = std::iter::once(path.to_owned()).chain(path.canonicalize());
+    let names = paths.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));
+    names.collect()
+}
+
+/// What is known of bytes that are to be opened.
+struct Found {
+    format: Option<Format>,
+    /// They were in a compressed stream.
+    packed: bool,
+}
+
+impl Found {
+    fn of(format: Option<Format>) -> Found {
+        Found {
+            format,
+            packed: false,
+        }
+    }
+}
+
+fn only_read(format: Format) -> io::Error {
+    let text = match format.is_stream() {
+        true => format!(
+            "is compressed by {format}, and can only be read; put an overlay above it, \
+             or unpack it first"
+        ),
+        false => format!(
+            "is in the format {format}, and can only be read; put an overlay above it, \
+             or convert it with qemu-img convert"
+        ),
+    };
+    io::Error::new(io::ErrorKind::ReadOnlyFilesystem, text)
 }
 
 /// Opens what the image at `path` names.
@@ -179,24 +306,61 @@ pub(crate) struct Neighbours<'a> {
     opener: &'a Opener<'a>,
     path: &'a Path,
     depth: usize,
+    /// It was in a compressed stream.
+    packed: bool,
 }
 
 impl Neighbours<'_> {
-    /// A file below this one: for reading, by content.
-    pub fn open_parent(&self, name: &str) -> io::Result<Arc<dyn Backend>> {
+    /// A file below this one: for reading, by content unless its format is known.
+    pub fn open_parent(&self, name: &str, format: Option<Format>) -> io::Result<Arc<dyn Backend>> {
         let path = self.resolve(name)?;
-        self.opener.file(&path, false, None, self.depth + 1)
+        self.opener.file(&path, false, format, self.depth + 1)
+    }
+
+    /// A file below this one, for reading, if `check` has nothing against it.
+    pub fn open_known(
+        &self,
+        name: &str,
+        format: Format,
+        check: &dyn Fn(&dyn Backend) -> io::Result<()>,
+    ) -> io::Result<Arc<dyn Backend>> {
+        let (path, depth) = (self.resolve(name)?, self.depth + 1);
+        let bytes = self.opener.bytes(&path, false, depth)?;
+        let checked = check(&*bytes);
+        let opened = checked.and_then(|()| {
+            self.opener
+                .content(bytes, &path, false, Found::of(Some(format)), depth)
+        });
+        opened.map_err(|e| named(&path, e))
     }
 
     /// A file with a part of the disk.
     pub fn open_raw(&self, name: &str, write: bool) -> io::Result<Arc<dyn Backend>> {
         let path = self.resolve(name)?;
+        if write {
+            self.may_write(name, &path)?;
+        }
         self.opener
             .file(&path, write, Some(Format::Raw), self.depth + 1)
     }
 
+    /// Whether it is only to be known which files there are.
+    pub fn looks(&self) -> bool {
+        self.opener.looks
+    }
+
+    /// What this image is called.
+    pub fn names(&self) -> Vec<String> {
+        names_of(self.path)
+    }
+
+    /// Whether there is a file of this name beside it; on a server, nobody knows.
+    pub fn has(&self, name: &str) -> bool {
+        Url::of(self.path).is_none() && self.resolve(name).is_ok()
+    }
+
     fn qcow2(&self, file: Arc<dyn Backend>, write: bool) -> io::Result<Arc<dyn Backend>> {
-        let opening = Opening::new(file, write)?;
+        let opening = Opening::new(file, write && !self.opener.looks)?;
         let names = opening.names();
         let data = match (&names.data, opening.needs_data_file()) {
             (Some(name), true) => Some(self.open_raw(name, write)?),
@@ -208,11 +372,42 @@ impl Neighbours<'_> {
             Some(name) => {
                 let format = names.backing_format.as_deref();
                 let format = format.map(str::parse).transpose().map_err(other)?;
-                let path = self.resolve(name)?;
-                Some(self.opener.file(&path, false, format, self.depth + 1)?)
+                Some(self.open_parent(name, format)?)
             }
         };
-        Ok(Arc::new(opening.finish(backing, data)?))
+        opening.finish(backing, data)
+    }
+
+    /// An error unless a file that this image names is one of its own.
+    fn may_write(&self, name: &str, found: &Path) -> io::Result<()> {
+        let real = self.path.canonicalize()?;
+        let is_part = [self.path, &*real].iter().any(|own| is_part(own, found));
+        let is_hidden = is_hidden(found);
+        if !is_hidden && (is_part || self.trusts(found)) {
+            return Ok(());
+        }
+        let own = Path::new(self.path.file_stem().unwrap_or_default());
+        let remedy = match is_hidden {
+            true => String::new(),
+            false => format!(
+                "; name it too if it may be written (--trust {})",
+                found.display()
+            ),
+        };
+        Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!(
+                "would have {name} written, whose name is not that of a part of it (as \
+                 {}-flat.vmdk and {0}.raw are){remedy}",
+                own.display()
+            ),
+        ))
+    }
+
+    fn trusts(&self, found: &Path) -> bool {
+        let trusted = self.opener.options.trusted.iter();
+        let mut trusted = trusted.filter_map(|place| place.canonicalize().ok());
+        trusted.any(|place| found.starts_with(place))
     }
 
     /// The file that a name in this image means, if it may be opened.
@@ -241,15 +436,17 @@ impl Neighbours<'_> {
             let kind = io::ErrorKind::NotFound;
             io::Error::new(kind, format!("names the file {name}, which is not there"))
         })?;
-        let trusted = self.opener.options.trusted.iter();
-        let mut trusted = trusted.filter_map(|place| place.canonicalize().ok());
-        let beside = [&*home, &*here].map(Some).contains(&found.parent());
-        if !beside && !trusted.any(|place| found.starts_with(place)) {
+        // What a stream holds is known when it has been unpacked: too late for a jail.
+        let beside = [&*home, &*here].map(Some).contains(&found.parent()) && !self.packed;
+        if !beside && !self.trusts(&found) {
+            let why = match self.packed {
+                true => format!("is compressed, and names the file {name}"),
+                false => format!("names the file {name}, which is not beside it"),
+            };
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
                 format!(
-                    "names the file {name}, which is not beside it; name its place too \
-                     if it may be read (--trust {})",
+                    "{why}; name its place too if it may be read (--trust {})",
                     found.display()
                 ),
             ));

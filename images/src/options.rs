@@ -3,6 +3,7 @@
 use crate::backend::Backend;
 use crate::format::{detect, Format};
 use crate::http::{Login, Url};
+use crate::lock::Patience;
 use crate::open::{named, other, Opener};
 use crate::overlay::Overlay;
 use crate::qcow2::{self, Opening};
@@ -30,6 +31,7 @@ pub struct ImageOptions {
     in_memory: bool,
     pub(crate) logins: Vec<Login>,
     timeout: Option<Duration>,
+    pub(crate) patience: Option<Patience>,
     notice: Option<Arc<Notice>>,
     pub(crate) servers: Option<Arc<Servers>>,
     redo: Option<Arc<Redo>>,
@@ -40,6 +42,8 @@ pub struct ImageOptions {
 pub struct Layer {
     pub path: PathBuf,
     pub format: Format,
+    /// It holds a part of the disk that is written, and is open for that.
+    pub write: bool,
 }
 
 /// An image that is open.
@@ -110,6 +114,12 @@ impl ImageOptions {
         self
     }
 
+    /// Wait for other programs that have a lock on a file of it, rather than fail.
+    pub fn wait(&mut self, patience: Patience) -> &mut Self {
+        self.patience = Some(patience);
+        self
+    }
+
     /// Called for the bytes of an address that starts with `http://` or `https://`, in
     /// the stead of connections of this process.
     pub fn servers(
@@ -144,9 +154,6 @@ impl ImageOptions {
         let over = self.overlay.is_some() || self.in_memory;
         let opener = Opener::new(self);
         let write = self.write && !over;
-        if let Some(overlay) = self.overlay.as_deref().filter(|_| !self.write) {
-            redo::check(overlay).map_err(|e| named(overlay, e))?;
-        }
         let mut backend = opener.file(path, write, self.format, 0)?;
         if let Some(file) = &self.overlay {
             let size = backend.size();
@@ -170,7 +177,23 @@ impl ImageOptions {
         Ok(Image { backend, layers })
     }
 
-    pub(crate) fn patience(&self) -> Duration {
+    /// The files of the host that the image at `path` consists of, so that a jail can let
+    /// them be opened: as far as they can be found without unpacking a compressed stream,
+    /// up to one that cannot be opened. None is written or locked. An overlay is none of
+    /// them.
+    pub fn files(&self, path: impl AsRef<Path>) -> Vec<Layer> {
+        let path = path.as_ref();
+        if Url::of(path).is_some() {
+            return Vec::new();
+        }
+        let opener = Opener::looking(self);
+        let over = self.overlay.is_some() || self.in_memory;
+        // Whoever opens it says what is wrong.
+        let _ = opener.file(path, self.write && !over, self.format, 0);
+        opener.into_layers()
+    }
+
+    pub(crate) fn silence(&self) -> Duration {
         self.timeout.unwrap_or(TIMEOUT)
     }
 
@@ -210,13 +233,17 @@ impl ImageOptions {
                 Format::Vhd => "vpc",
                 format => format.name(),
             };
-            qcow2::create(empty, size, text, format)?;
+            qcow2::create(empty, size, Some((text, format)))?;
         }
         let access = Access {
             write: self.write,
             direct: self.direct,
         };
-        let raw: Arc<dyn Backend> = Arc::new(Raw::open(file, access)?);
+        let raw = Raw::open_when_free(file, access, self.patience.as_ref())?;
+        let raw: Arc<dyn Backend> = Arc::new(raw);
+        if !self.write {
+            redo::check(file)?;
+        }
         if detect(&*raw)? != Format::Qcow2 {
             return Err(other("exists already and is no overlay; name another file"));
         }
@@ -228,7 +255,7 @@ impl ImageOptions {
                 names.backing.as_deref().unwrap_or("nothing")
             )));
         }
-        let image: Arc<dyn Backend> = Arc::new(opening.finish(Some(below), None)?);
+        let image = opening.finish(Some(below), None)?;
         if image.size() != size {
             return Err(other("is an overlay of an image of another size"));
         }
@@ -247,6 +274,7 @@ impl std::fmt::Debug for ImageOptions {
             .field("in_memory", &self.in_memory)
             .field("logins", &self.logins)
             .field("timeout", &self.timeout)
+            .field("patience", &self.patience)
             .finish_non_exhaustive()
     }
 }

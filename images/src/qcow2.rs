@@ -6,25 +6,33 @@
 //! written is made durable before the next piece of metadata. One step imago takes
 //! too early (0.2.6): it enters a new table of mappings before that table's own
 //! reference count is written. Such entries wait here for the end of a flush.
+//!
+//! ```text
+//! checks.rs   what is looked at before imago opens a file
+//! stored.rs   what imago sees as storage
+//! discard.rs  holes in the file
+//! reader.rs   what imago cannot read
+//! ```
 
 mod checks;
 mod discard;
+mod reader;
 mod stored;
-mod zstd;
 
 use crate::backend::{check_range, in_steps, refuse_write, Backend};
-use crate::buffers::{gather, scatter, total, Buffers};
+use crate::buffers::{buffer, gather, scatter, total, Buffers};
+use crate::pages::{be32, read_exactly};
 use checks::{check_counts, check_features};
+use imago::format::PreallocateMode;
 use imago::qcow2::Qcow2 as Driver;
-use imago::{
-    DenyImplicitOpenGate, FormatAccess, FormatCreateBuilder, FormatDriverBuilder, Mapping,
-};
+use imago::{DenyImplicitOpenGate, FormatAccess, FormatCreateBuilder, FormatDriverBuilder};
+use reader::Reader;
 use std::io;
 use std::sync::{Arc, RwLock};
 use stored::{Data, Stored};
 
 /// What the file says of itself, before it is opened.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Names {
     pub backing: Option<String>,
     pub backing_format: Option<String>,
@@ -32,74 +40,84 @@ pub(crate) struct Names {
 }
 
 /// A qcow2 image.
-pub(crate) struct Qcow2 {
+struct Qcow2 {
     /// Locked for writing only by what imago wants alone: discarding.
     access: RwLock<FormatAccess<Stored>>,
     size: u64,
     write: bool,
-    /// If they are compressed by zstd.
-    zstd: Option<zstd::Clusters>,
 }
 
 /// A qcow2 file that is open, and not yet put on what is below it.
-pub(crate) struct Opening {
-    driver: Driver<Stored>,
-    write: bool,
-    zstd: Option<zstd::Clusters>,
+pub(crate) struct Opening(By);
+
+/// Who reads it.
+enum By {
+    Imago {
+        driver: Box<Driver<Stored>>,
+        write: bool,
+    },
+    Us(Box<Reader>),
 }
 
 impl Opening {
     pub fn new(file: Arc<dyn Backend>, write: bool) -> io::Result<Self> {
         check_features(&*file)?;
+        if let Some(reader) = Reader::of(&file)? {
+            return match write {
+                false => Ok(Self(By::Us(Box::new(reader)))),
+                true => Err(io::Error::new(
+                    io::ErrorKind::ReadOnlyFilesystem,
+                    format!(
+                        "{}, which are only read: put an overlay above it, or leave them out \
+                         (qemu-img convert -O qcow2)",
+                        reader.why
+                    ),
+                )),
+            };
+        }
         if write {
             check_counts(&file)?;
         }
-        let zstd = zstd::Clusters::of(&file)?;
-        let file = match &zstd {
-            Some(_) if write => {
-                let text = "has zstd compressed clusters, which are only read: put an overlay \
-                            above it, or use zlib (qemu-img convert -O qcow2)";
-                return Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, text));
-            }
-            Some(_) => Arc::new(zstd::Plain(file)),
-            None => file,
-        };
-        let driver = Driver::open_image(Stored::new(file), write)?;
-        Ok(Self {
-            driver,
-            write,
-            zstd,
-        })
+        let driver = Box::new(Driver::open_image(Stored::new(file), write)?);
+        Ok(Self(By::Imago { driver, write }))
     }
 
     pub fn names(&self) -> Names {
-        let driver = &self.driver;
-        Names {
-            backing: driver.implicit_backing_file().cloned(),
-            backing_format: driver.implicit_backing_format().cloned(),
-            data: driver.implicit_external_data_file().cloned(),
+        match &self.0 {
+            By::Imago { driver, .. } => Names {
+                backing: driver.implicit_backing_file().cloned(),
+                backing_format: driver.implicit_backing_format().cloned(),
+                data: driver.implicit_external_data_file().cloned(),
+            },
+            By::Us(reader) => reader.names.clone(),
         }
     }
 
     pub fn needs_data_file(&self) -> bool {
-        self.driver.requires_external_data_file()
+        match &self.0 {
+            By::Imago { driver, .. } => driver.requires_external_data_file(),
+            By::Us(reader) => reader.needs_data_file,
+        }
     }
 
     /// On what its names turned out to be.
     pub fn finish(
-        mut self,
+        self,
         backing: Option<Arc<dyn Backend>>,
         data: Option<Arc<dyn Backend>>,
-    ) -> io::Result<Qcow2> {
-        self.driver.set_backing(backing.map(below).transpose()?);
-        self.driver.set_data_file(data.map(Stored::new));
-        let access = FormatAccess::new(self.driver);
-        Ok(Qcow2 {
+    ) -> io::Result<Arc<dyn Backend>> {
+        let (mut driver, write) = match self.0 {
+            By::Imago { driver, write } => (*driver, write),
+            By::Us(reader) => return reader.finish(backing, data),
+        };
+        driver.set_backing(backing.map(below).transpose()?);
+        driver.set_data_file(data.map(Stored::new));
+        let access = FormatAccess::new(driver);
+        Ok(Arc::new(Qcow2 {
             size: access.size(),
             access: RwLock::new(access),
-            write: self.write,
-            zstd: self.zstd,
-        })
+            write,
+        }))
     }
 }
 
@@ -109,50 +127,80 @@ fn below(backing: Arc<dyn Backend>) -> io::Result<FormatAccess<Stored>> {
     Ok(FormatAccess::new(raw))
 }
 
-/// Make `file`, which is empty, a qcow2 image of this size over a backing file.
+/// Make `file`, which is empty, a qcow2 image of this size, over a backing file (its name
+/// and format) if one is given.
 pub(crate) fn create(
     file: Arc<dyn Backend>,
     size: u64,
-    backing: &str,
-    backing_format: &str,
+    backing: Option<(&str, &str)>,
 ) -> io::Result<()> {
-    let made = Driver::<Stored>::create_builder(Stored::new(file.clone()))
-        .size(size)
-        .backing(backing.to_owned(), backing_format.to_owned())
-        .create_open(DenyImplicitOpenGate::default(), |image| {
-            Ok(Driver::builder(image).backing(None).write(true))
-        })?;
+    let mut builder = Driver::<Stored>::create_builder(Stored::new(file.clone())).size(size);
+    if let Some((name, format)) = backing {
+        builder = builder.backing(name.to_owned(), format.to_owned());
+    }
+    let made = builder.create_open(DenyImplicitOpenGate::default(), |image| {
+        Ok(Driver::builder(image).backing(None).write(true))
+    })?;
     FormatAccess::new(made).flush()?;
+    sort_names(&*file)?;
     file.flush()
+}
+
+/// Make the disk in a qcow2 file that nobody has open, and that is locked, this large;
+/// EINVAL if it is larger, and ENOTSUP on a backing or data file.
+///
+/// Nothing is seen of the new size before everything else is in the file.
+pub fn grow_qcow2(file: std::fs::File, size: u64) -> io::Result<()> {
+    let access = crate::Access {
+        write: true,
+        direct: false,
+    };
+    let file: Arc<dyn Backend> = Arc::new(crate::Raw::from_file(file, access)?);
+    let opening = Opening::new(file.clone(), true)?;
+    let names = opening.names();
+    if names.backing.is_some() || names.data.is_some() || opening.needs_data_file() {
+        let text = "is not all of its disk, which is in another file too: qemu-img resize";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+    }
+    let By::Imago { driver, .. } = opening.0 else {
+        return Err(refuse_write());
+    };
+    let disk = FormatAccess::new(*driver);
+    if size < disk.size() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    disk.resize_grow(size.next_multiple_of(512), PreallocateMode::None)?;
+    disk.flush()?;
+    drop(disk);
+    file.flush()
+}
+
+/// imago writes the table of features' names in the order of chance; equal images shall
+/// have equal bytes. The file is new, and no longer than we had it made.
+fn sort_names(file: &dyn Backend) -> io::Result<()> {
+    const NAMES: u32 = 0x6803_f857;
+    const ENTRY: usize = 48;
+    const HEADER: usize = 4096;
+    let header = read_exactly(file, 0, HEADER)?;
+    let mut at = be32(&header, 100) as usize;
+    while at + 8 <= HEADER {
+        let (kind, len) = (be32(&header, at), be32(&header, at + 4) as usize);
+        let Some(data) = header.get(at + 8..at + 8 + len).filter(|_| kind != 0) else {
+            break;
+        };
+        if kind == NAMES {
+            let mut names: Vec<_> = data.chunks(ENTRY).collect();
+            names.sort_unstable();
+            file.write(&[buffer(&names.concat())], at as u64 + 8)?;
+        }
+        at += 8 + len.next_multiple_of(8);
+    }
+    Ok(())
 }
 
 impl Qcow2 {
     fn access(&self) -> std::sync::RwLockReadGuard<'_, FormatAccess<Stored>> {
         self.access.read().unwrap_or_else(|e| e.into_inner())
-    }
-
-    /// Of an image that is not written, so that what is where stays.
-    fn read_zstd(
-        &self,
-        clusters: &zstd::Clusters,
-        mut to: &mut [u8],
-        mut offset: u64,
-    ) -> io::Result<()> {
-        let access = self.access();
-        while !to.is_empty() {
-            let (mapping, n) = access.get_mapping(offset, to.len() as u64)?;
-            let n = (n as usize).min(to.len());
-            if n == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            let (now, rest) = to.split_at_mut(n);
-            match mapping {
-                Mapping::Special { offset, .. } => clusters.read(now, offset)?,
-                _ => access.read(&mut *now, offset)?,
-            }
-            (to, offset) = (rest, offset + n as u64);
-        }
-        Ok(())
     }
 
     fn check_write(&self, offset: u64, len: u64) -> io::Result<()> {
@@ -176,10 +224,7 @@ impl Backend for Qcow2 {
     fn read(&self, to: Buffers, offset: u64) -> io::Result<()> {
         let mut bytes = vec![0; total(to)];
         check_range(self.size, offset, bytes.len() as u64)?;
-        match &self.zstd {
-            None => self.access().read(&mut bytes[..], offset)?,
-            Some(clusters) => self.read_zstd(clusters, &mut bytes, offset)?,
-        }
+        self.access().read(&mut bytes[..], offset)?;
         // SAFETY: guest memory, see `Buffers`.
         unsafe { scatter(&bytes, to) };
         Ok(())

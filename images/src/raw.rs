@@ -3,7 +3,8 @@
 use crate::backend::{check_range, in_steps, refuse_write, Backend, HostRange};
 use crate::buffers::{buffer, total, Buffers};
 use crate::direct::Direct;
-use crate::lock::Lock;
+use crate::host_use;
+use crate::lock::{Lock, Patience};
 use crate::transfer::{fallocate, read_at_once, read_full, write_at_once, write_full, AtOnce};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -22,9 +23,10 @@ pub struct Access {
     pub direct: bool,
 }
 
-/// A file or block device. Takes the host's advisory lock (flock(2)) for as long
-/// as it is open: shared for reading, exclusive for writing. A block device that
-/// the host has mounted is not opened for writing.
+/// A file or block device. Takes the host's advisory locks (flock(2), and those of
+/// QEMU's programs) for as long as it is open: shared for reading, exclusive for
+/// writing. What the host has mounted, as a block device or by a loop device, is not
+/// opened for writing.
 ///
 /// The file grows only by [`Backend::grow`]: a write behind its end is an error.
 #[derive(Debug)]
@@ -49,13 +51,37 @@ pub struct Raw {
 impl Raw {
     /// Open `path`. Errors name the path and, where there is one, the remedy.
     pub fn open(path: &Path, access: Access) -> io::Result<Self> {
+        Self::open_when_free(path, access, None)
+    }
+
+    /// Open it once those who have locked it have ended.
+    pub fn open_when_free(
+        path: &Path,
+        access: Access,
+        patience: Option<&Patience>,
+    ) -> io::Result<Self> {
+        let (file, lock) = loop {
+            let file = Self::open_file(path, access)?;
+            let lock = Lock::take(&file, path, access.write, patience)?;
+            // Who had it may have put another file in its place.
+            if patience.is_none() || !is_replaced(&file, path) {
+                break (file, lock);
+            }
+        };
+        let mut raw = Self::from_file(file, access).map_err(|e| crate::open::named(path, e))?;
+        raw.lock = Some(lock);
+        Ok(raw)
+    }
+
+    fn open_file(path: &Path, access: Access) -> io::Result<File> {
         let named = |error: io::Error, what: &str| {
             io::Error::new(error.kind(), format!("{}: {what}{error}", path.display()))
         };
         let wrong =
             |kind, what: &str| Err(io::Error::new(kind, format!("{}: {what}", path.display())));
         // Before it is opened: opening a FIFO would wait, a tape would move.
-        let kind = path.metadata().map_err(|e| named(e, ""))?.file_type();
+        let found = path.metadata().map_err(|e| named(e, ""))?;
+        let kind = found.file_type();
         if kind.is_dir() {
             return wrong(
                 io::ErrorKind::IsADirectory,
@@ -68,31 +94,29 @@ impl Raw {
                 "is neither a file nor a block device",
             );
         }
+        let busy = || host_use::of(&found, access.write).map(|used| used.refusal());
         let mut flags = if access.direct { libc::O_DIRECT } else { 0 };
         if access.write && kind.is_block_device() {
             // Without O_CREAT it means: fail if the host has it mounted.
             flags |= libc::O_EXCL;
         }
-        let file = OpenOptions::new()
-            .read(true)
-            .write(access.write)
-            .custom_flags(flags)
-            .open(path)
-            .map_err(|e| match e.raw_os_error() {
-                Some(libc::EROFS | libc::EACCES | libc::EPERM) if access.write => {
-                    named(e, "cannot be opened for writing (open it read-only?): ")
-                }
-                Some(libc::EBUSY) => named(e, "is in use by the host (mounted?): "),
-                Some(libc::ETXTBSY) => named(e, "is being executed by the host: "),
-                Some(libc::EINVAL) if access.direct => {
-                    named(e, "its file system has no direct I/O; open it without: ")
-                }
-                _ => named(e, ""),
-            })?;
-        let lock = Lock::take(&file, path, access.write)?;
-        let mut raw = Self::from_file(file, access).map_err(|e| named(e, ""))?;
-        raw.lock = Some(lock);
-        Ok(raw)
+        let mut options = OpenOptions::new();
+        options.read(true).write(access.write).custom_flags(flags);
+        let opened = options.open(path);
+        opened.map_err(|e| match e.raw_os_error() {
+            Some(libc::EROFS | libc::EACCES | libc::EPERM) if access.write => {
+                named(e, "cannot be opened for writing (open it read-only?): ")
+            }
+            Some(libc::EBUSY) => match busy() {
+                Some(text) => io::Error::new(e.kind(), format!("{}: {text}", path.display())),
+                None => named(e, "is in use by the host, or by another program: "),
+            },
+            Some(libc::ETXTBSY) => named(e, "is being executed by the host: "),
+            Some(libc::EINVAL) if access.direct => {
+                named(e, "its file system has no direct I/O; open it without: ")
+            }
+            _ => named(e, ""),
+        })
     }
 
     /// From an open file, which is not locked here; `access` says how it was
@@ -289,6 +313,14 @@ impl Backend for Raw {
         let file = self.file.clone();
         Some(HostRange { file, offset, len })
     }
+}
+
+/// Whether the name is another file's by now.
+fn is_replaced(file: &File, path: &Path) -> bool {
+    let (Ok(own), Ok(found)) = (file.metadata(), path.metadata()) else {
+        return false;
+    };
+    (own.dev(), own.ino()) != (found.dev(), found.ino())
 }
 
 fn remember(done: AtOnce, unsupported: &AtomicBool) -> bool {

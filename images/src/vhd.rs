@@ -3,13 +3,20 @@
 //!
 //! A fixed image is the disk's bytes and a footer of one sector. A dynamic one
 //! has a copy of the footer in front, a table of blocks, and in front of each
-//! block a bitmap of the sectors that it has; the footer stays last.
+//! block a bitmap of the sectors that it has; the footer stays last. A differencing
+//! one is a dynamic one that names its parent, which has the sectors that it has not.
+
+mod parent;
 
 use crate::backend::Backend;
+use crate::bitmap;
 use crate::blocks::{Blocks, Map, Place};
 use crate::buffers::buffer;
 use crate::concat::{Concat, Part};
-use crate::pages::{be32, be64, invalid, read_exactly, unsupported, Pages};
+use crate::format::Format;
+use crate::open::Neighbours;
+use crate::pages::{be32, be64, invalid, read_exactly, Pages};
+use crate::parents;
 use std::io;
 use std::sync::Arc;
 
@@ -23,6 +30,12 @@ pub(crate) fn is_footer(sector: &[u8]) -> bool {
         && checksum(sector, 64) == be32(sector, 64)
 }
 
+/// Whether a sector is the footer of what is before it: so many bytes.
+pub(crate) fn is_footer_of(sector: &[u8], before: u64) -> bool {
+    const FIXED: u32 = 2;
+    is_footer(sector) && (be32(sector, 60) != FIXED || be64(sector, 48) <= before)
+}
+
 /// The complement of the sum of all bytes but the checksum's own.
 fn checksum(bytes: &[u8], at: usize) -> u32 {
     let sum = |bytes: &[u8]| bytes.iter().map(|b| u32::from(*b)).sum::<u32>();
@@ -30,15 +43,12 @@ fn checksum(bytes: &[u8], at: usize) -> u32 {
 }
 
 /// Open a VHD that is in `file`.
-pub(crate) fn open(file: Arc<dyn Backend>, write: bool) -> io::Result<Arc<dyn Backend>> {
-    let head = read_exactly(&*file, 0, 512)?;
-    let footer = match is_footer(&head) {
-        true => head,
-        false => read_exactly(&*file, file.size().saturating_sub(512), 512)?,
-    };
-    if !is_footer(&footer) {
-        return Err(invalid("its footer is damaged"));
-    }
+pub(crate) fn open(
+    file: Arc<dyn Backend>,
+    write: bool,
+    others: &Neighbours,
+) -> io::Result<Arc<dyn Backend>> {
+    let footer = footer(&*file)?;
     let size = be64(&footer, 48);
     match be32(&footer, 60) {
         2 => {
@@ -55,10 +65,35 @@ pub(crate) fn open(file: Arc<dyn Backend>, write: bool) -> io::Result<Arc<dyn Ba
             let map = Dynamic::open(&*file, footer, size)?;
             Ok(Arc::new(Blocks::new(map, file, None, write)))
         }
-        4 => Err(unsupported(
-            "is a differencing VHD; merge it with its parent first",
-        )),
+        4 => {
+            let header = dynamic_header(&*file, &footer)?;
+            let paths = parent::paths(&*file, &header)?;
+            let known = |parent: &dyn Backend| Ok(self::footer(parent)?[68..84] == header[40..56]);
+            let below = parents::open(others, &paths, Format::Vhd, &known)?;
+            let map = Dynamic::open(&*file, footer, size)?;
+            Ok(Arc::new(Blocks::new(map, file, Some(below), write)))
+        }
         other => Err(invalid(format!("has the unknown type {other}"))),
+    }
+}
+
+fn footer(file: &dyn Backend) -> io::Result<Vec<u8>> {
+    let head = read_exactly(file, 0, 512)?;
+    let footer = match is_footer(&head) {
+        true => head,
+        false => read_exactly(file, file.size().saturating_sub(512), 512)?,
+    };
+    match is_footer(&footer) {
+        true => Ok(footer),
+        false => Err(invalid("its footer is damaged")),
+    }
+}
+
+fn dynamic_header(file: &dyn Backend, footer: &[u8]) -> io::Result<Vec<u8>> {
+    let header = read_exactly(file, be64(footer, 16), 1024)?;
+    match header.starts_with(b"cxsparse") && checksum(&header, 36) == be32(&header, 36) {
+        true => Ok(header),
+        false => Err(invalid("its dynamic header is damaged")),
     }
 }
 
@@ -73,10 +108,7 @@ struct Dynamic {
 
 impl Dynamic {
     fn open(file: &dyn Backend, footer: Vec<u8>, size: u64) -> io::Result<Self> {
-        let header = read_exactly(file, be64(&footer, 16), 1024)?;
-        if !header.starts_with(b"cxsparse") || checksum(&header, 36) != be32(&header, 36) {
-            return Err(invalid("its dynamic header is damaged"));
-        }
+        let header = dynamic_header(file, &footer)?;
         let (table, entries) = (be64(&header, 16), be32(&header, 28));
         let block = u64::from(be32(&header, 32));
         if !block.is_power_of_two() || !(SECTOR..=1 << 30).contains(&block) {
@@ -121,32 +153,16 @@ impl Map for Dynamic {
             return Ok((Place::Absent, rest));
         }
         let at = u64::from(entry) * SECTOR;
-        // Sectors in a row that are all there, or all not; most significant bit
-        // first, looked at 64 at a time.
-        let first = within / SECTOR;
-        let (mut sector, mut there) = (first, None);
-        while sector < self.block / SECTOR {
-            let bits = u64::from_be_bytes(pages.get::<8>(at + sector / 64 * 8, wait)?);
-            let bits = bits << (sector % 64);
-            let now = bits >> 63 == 1;
-            if *there.get_or_insert(now) != now {
-                break;
-            }
-            let run = if now {
-                bits.leading_ones()
-            } else {
-                bits.leading_zeros()
-            };
-            let left = 64 - sector % 64;
-            sector += u64::from(run).min(left);
-            if u64::from(run) < left {
-                break;
-            }
-        }
-        let run = (sector * SECTOR - within).min(rest);
+        // Most significant bit first.
+        let word = |index: u64| {
+            let bits = pages.get::<8>(at + index * 8, wait)?;
+            Ok(u64::from_be_bytes(bits).reverse_bits())
+        };
+        let (there, end) = bitmap::run(within / SECTOR, self.block / SECTOR, word)?;
+        let run = (end * SECTOR - within).min(rest);
         Ok(match there {
-            Some(true) => (Place::At(at + self.bitmap + within), run),
-            _ => (Place::Absent, run),
+            true => (Place::At(at + self.bitmap + within), run),
+            false => (Place::Absent, run),
         })
     }
 

@@ -215,6 +215,115 @@ fn a_vmdk_on_its_parent_reads_and_writes_as_qemu_has_it() {
 }
 
 #[test]
+fn qed_and_qcow_above_other_images_read_as_qemu_has_them() {
+    for format in ["qed", "qcow"] {
+        for below in ["raw", "vdi"] {
+            let folder = Folder::new();
+            folder.write("disk.raw", &disk_with_holes(SIZE));
+            folder.run(&format!("qemu-img convert -O {below} disk.raw base"));
+            folder.run(&format!(
+                "qemu-img create -q -f {format} -b base -F {below} image 24M"
+            ));
+            folder.run("qemu-io -c write\u{a0}-P\u{a0}7\u{a0}1M\u{a0}300k image");
+            let model = folder.qemu_reads("image");
+            assert_eq!(model.len(), 24 << 20);
+            let image = ImageOptions::new().open(folder.at("image")).unwrap();
+            assert_eq!(image.layers.len(), 2, "{format} on {below}");
+            assert!(read(&*image.backend, 0, model.len()).unwrap() == model);
+        }
+    }
+}
+
+#[test]
+fn parts_of_clusters_hide_what_is_below_or_not() {
+    let folder = Folder::new();
+    folder.write("base", &pattern(SIZE, 4));
+    let options = "extended_l2=on,cluster_size=64k";
+    folder.run(&format!(
+        "qemu-img create -q -f qcow2 -b base -F raw -o {options} image 24M"
+    ));
+    // A part has 2 KiB.
+    let io = "write\u{a0}-P\u{a0}7\u{a0}1000k\u{a0}6k -c write\u{a0}-z\u{a0}1010k\u{a0}4k \
+              -c write\u{a0}-P\u{a0}8\u{a0}3M\u{a0}300k -c write\u{a0}-z\u{a0}-u\u{a0}3100k\u{a0}66k";
+    folder.run(&format!("qemu-io -c {io} image"));
+    let model = folder.qemu_reads("image");
+    let image = ImageOptions::new().open(folder.at("image")).unwrap();
+    assert_eq!(image.layers.len(), 2);
+    assert!(read(&*image.backend, 0, model.len()).unwrap() == model);
+    for at in (0..4 << 20).step_by(1777) {
+        assert!(read(&*image.backend, at as u64, 2500).unwrap() == model[at..at + 2500]);
+    }
+    drop(image);
+    let told = ImageOptions::new().write(true).open(folder.at("image"));
+    let told = told.err().unwrap().to_string();
+    assert!(told.contains("only read"), "{told}");
+}
+
+#[test]
+fn compressed_clusters_of_a_qcow_are_read() {
+    let folder = Folder::new();
+    let model = packed_qcow(&folder, SIZE);
+    assert!(model.iter().any(|b| *b != 0));
+    let image = ImageOptions::new().open(folder.at("image")).unwrap();
+    assert!(read(&*image.backend, 0, SIZE).unwrap() == model);
+}
+
+#[test]
+fn zeros_in_a_qed_hide_what_is_below() {
+    let folder = Folder::new();
+    folder.write("base", &pattern(SIZE, 3));
+    folder.run("qemu-img create -q -f qed -b base -F raw image");
+    folder.run("qemu-io -c write\u{a0}-z\u{a0}2M\u{a0}4M image");
+    let image = ImageOptions::new().open(folder.at("image")).unwrap();
+    let got = read(&*image.backend, 0, SIZE).unwrap();
+    assert!(got[2 << 20..6 << 20].iter().all(|b| *b == 0));
+    assert!(got == folder.qemu_reads("image"));
+}
+
+#[test]
+fn what_cannot_be_read_of_vdi_and_qed_says_why() {
+    let folder = Folder::new();
+    folder.run("qemu-img create -q -f vdi vdi 1M");
+    folder.run("qemu-img create -q -f qed qed 1M");
+    let refused = |name: &str, at: usize, byte: u8| {
+        let mut bytes = std::fs::read(folder.at(name)).unwrap();
+        bytes[at] = byte;
+        bytes[0x1a8..0x1b8].copy_from_slice(&std::array::from_fn::<u8, 16, _>(|i| i as u8));
+        let image = folder.write("image", &bytes);
+        ImageOptions::new().open(image).err().unwrap().to_string()
+    };
+    let said = refused("vdi", 0x4c, 4);
+    let uuid = "03020100-0504-0706-0809-0a0b0c0d0e0f";
+    assert!(
+        said.contains("differencing") && said.contains(uuid),
+        "{said}"
+    );
+    let said = refused("qed", 16, 2);
+    assert!(said.contains("qemu-img check"), "{said}");
+}
+
+#[test]
+fn what_is_only_read_is_not_opened_for_writing_but_by_an_overlay() {
+    for name in ["vdi", "qed", "qcow"] {
+        let folder = Folder::new();
+        let bytes = disk_with_holes(SIZE);
+        folder.write("disk.raw", &bytes);
+        folder.run(&format!("qemu-img convert -O {name} disk.raw image"));
+        let mut options = ImageOptions::new();
+        let said = options.write(true).open(folder.at("image"));
+        let said = said.err().unwrap().to_string();
+        assert!(said.contains("only be read"), "{said}");
+        let over = options.overlay(folder.at("over.qcow2"));
+        let disk = over.open(folder.at("image")).unwrap().backend;
+        let mut model = bytes;
+        scribble(&*disk, &mut model, &mut Numbers(11), 40);
+        disk.flush().unwrap();
+        drop(disk);
+        assert!(folder.qemu_reads("over.qcow2") == model, "{name}");
+    }
+}
+
+#[test]
 fn an_overlay_takes_the_writes_and_qemu_reads_it() {
     let kinds = [
         ("raw", "-O raw"),

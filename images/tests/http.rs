@@ -349,6 +349,17 @@ fn redirects_are_followed_and_take_the_range_along_but_no_login() {
 }
 
 #[test]
+fn a_redirect_does_not_lead_to_other_machines_of_the_network_or_services_of_a_cloud() {
+    for to in ["10.255.255.1", "169.254.169.254", "[fe80::1]", "[fd00::1]"] {
+        let there = format!("Location: http://{to}/secret");
+        let server = Server::new(move |_| Reply::status(302).header(&there));
+        let url = server.url("disk");
+        says(open(&url), &url, &format!("leads to {to}"));
+        assert_eq!(server.requests(), 1, "it is not asked again");
+    }
+}
+
+#[test]
 fn a_login_is_in_no_message() {
     let server = Server::new(|_| Reply::status(401));
     let url = server.url("disk");

@@ -114,12 +114,21 @@ fn a_second_writer_is_told_that_the_file_is_in_use() {
         assert!(text.contains(what), "{text}");
     };
     let first = Raw::open(&file.0, WRITE).unwrap();
-    named(Raw::open(&file.0, WRITE).unwrap_err(), "in use");
-    named(Raw::open(&file.0, READ).unwrap_err(), "being written");
+    named(
+        Raw::open(&file.0, WRITE).unwrap_err(),
+        "in use by this program itself",
+    );
+    named(
+        Raw::open(&file.0, READ).unwrap_err(),
+        "in use by this program itself",
+    );
     drop(first);
     let readers = [Raw::open(&file.0, READ), Raw::open(&file.0, READ)];
     assert!(readers.iter().all(Result::is_ok));
-    named(Raw::open(&file.0, WRITE).unwrap_err(), "in use");
+    named(
+        Raw::open(&file.0, WRITE).unwrap_err(),
+        "in use by this program itself",
+    );
     drop(readers);
     Raw::open(&file.0, WRITE).unwrap();
 }

@@ -61,7 +61,7 @@ fn open(image: &Temporary, write: bool) -> std::io::Result<tane_images::Image> {
 #[test]
 fn nothing_changes_until_all_of_it_does() {
     let (image, _beside) = image();
-    let redo = Arc::new(Redo::beside(&image.0).expect("made"));
+    let redo = Arc::new(Redo::beside(&image.0, None).expect("made"));
     let opened = ImageOptions::new()
         .write(true)
         .redo(redo.clone())
@@ -85,7 +85,7 @@ fn whenever_the_power_fails_while_it_is_made_the_next_writer_finishes_it() {
     let (image, beside) = image();
     let file = Arc::new(Raw::open(&image.0, common::WRITE).expect("opens"));
     let fault = Arc::new(Fault::logging(file));
-    let redo = Arc::new(Redo::beside(&image.0).expect("made"));
+    let redo = Arc::new(Redo::beside(&image.0, None).expect("made"));
     let disk = redo.over(fault.clone());
     redo.begin().expect("begins");
     let wanted = change(&*disk);
@@ -135,7 +135,7 @@ fn whenever_the_power_fails_while_it_is_made_the_next_writer_finishes_it() {
 #[test]
 fn what_was_not_complete_when_the_power_failed_counts_for_nothing() {
     let (image, beside) = image();
-    let redo = Arc::new(Redo::beside(&image.0).expect("made"));
+    let redo = Arc::new(Redo::beside(&image.0, None).expect("made"));
     let file = Arc::new(Raw::open(&image.0, common::WRITE).expect("opens"));
     let disk = redo.over(file.clone());
     redo.begin().expect("begins");
@@ -149,7 +149,7 @@ fn what_was_not_complete_when_the_power_failed_counts_for_nothing() {
 #[test]
 fn what_is_about_another_file_of_that_name_is_not_done_to_it() {
     let (image, beside) = image();
-    let redo = Arc::new(Redo::beside(&image.0).expect("made"));
+    let redo = Arc::new(Redo::beside(&image.0, None).expect("made"));
     let file = Arc::new(Raw::open(&image.0, common::WRITE).expect("opens"));
     let fault = Arc::new(Fault::logging(file));
     let disk = redo.over(fault.clone());

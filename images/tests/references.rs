@@ -131,6 +131,59 @@ fn an_extent_of_a_vmdk_follows_the_same_rule() {
     }
 }
 
+/// A VMDK in `images` whose disk is in this file.
+fn flat(folder: &Folder, image: &str, name: &str) -> std::path::PathBuf {
+    let text = format!(
+        "# Disk DescriptorFile\nversion=1\nCID=fffffffe\nparentCID=ffffffff\n\
+         createType=\"monolithicFlat\"\nRW 2048 FLAT \"{name}\" 0\n"
+    );
+    folder.write(&format!("images/{image}"), text.as_bytes())
+}
+
+#[test]
+fn a_file_that_an_image_names_is_written_only_if_it_has_the_name_of_a_part_of_it() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.at("images")).unwrap();
+    let names = [".bashrc", "notes.txt", "other-flat.vmdk", "evil.vmdk.sh"];
+    for name in names {
+        folder.write(&format!("images/{name}"), &[7; SIZE]);
+    }
+    // By another name it is the same file.
+    let link = folder.at("images/evil-link.vmdk");
+    std::os::unix::fs::symlink("notes.txt", link).unwrap();
+    for name in names.into_iter().chain(["evil-link.vmdk"]) {
+        let vmdk = flat(&folder, "evil.vmdk", name);
+        let qcow2 = folder.at("images/evil.qcow2");
+        folder.run(&format!(
+            "qemu-img create -q -f qcow2 -o data_file=images/scratch,data_file_raw=on {} 1M",
+            qcow2.display()
+        ));
+        folder.run(&format!(
+            "qemu-img amend -f qcow2 -o data_file={name} {}",
+            qcow2.display()
+        ));
+        for image in [&vmdk, &qcow2] {
+            let mut options = ImageOptions::new();
+            assert!(options.open(image).is_ok(), "{name} is read");
+            let said = refused(options.write(true), image);
+            assert!(said.contains("would have"), "{said}");
+            let hidden = name.starts_with('.');
+            assert_eq!(said.contains("--trust"), !hidden, "{said}");
+            // None of them is let into a jail for it, either.
+            let files = options.files(image);
+            assert_eq!(files.len(), 1, "{files:?}");
+            let trusted = options.trust(folder.at("images")).open(image);
+            assert_eq!(trusted.is_ok(), !hidden, "{name}");
+        }
+    }
+    folder.write("images/evil-flat.vmdk", &[7; SIZE]);
+    let vmdk = flat(&folder, "evil.vmdk", "evil-flat.vmdk");
+    let mut options = ImageOptions::new();
+    let opened = options.write(true).open(&vmdk).unwrap();
+    assert!(opened.layers.iter().all(|layer| layer.write));
+    assert_eq!(options.files(&vmdk), opened.layers);
+}
+
 #[test]
 fn what_a_guest_wrote_into_a_raw_disk_is_not_followed_when_the_format_is_stated() {
     let folder = Folder::new();

@@ -149,3 +149,20 @@ fn a_damaged_stream_is_an_error_and_never_other_bytes() {
         }
     }
 }
+
+#[test]
+fn a_small_stream_does_not_fill_the_temporary_folder() {
+    let folder = Folder::new();
+    folder.write("disk", &vec![7; 400 << 20]);
+    folder.run("zstd -q --rm disk");
+    assert!(folder.at("disk.zst").metadata().unwrap().len() < 1 << 20);
+    let error = ImageOptions::new().open(folder.at("disk.zst")).err();
+    let said = error.expect("too much").to_string();
+    assert!(said.contains("too much for its size"), "{said}");
+    assert!(said.contains("unpack it yourself"), "{said}");
+    // Zeros take no room, and are no reason.
+    folder.write("zeros", &vec![0; 400 << 20]);
+    folder.run("zstd -q --rm zeros");
+    let image = ImageOptions::new().open(folder.at("zeros.zst")).unwrap();
+    assert_eq!(image.backend.size(), 400 << 20);
+}

@@ -1,226 +1,12 @@
 //! The system calls that are left.
 
 use crate::filter::{assemble, equals, install, is, Test, Verdict};
-use crate::Jail;
+use crate::lists::*;
+use crate::{programs, Jail};
 use std::collections::BTreeMap;
 use std::io;
 
-type Table = BTreeMap<u32, Verdict>;
-
-/// What serving and using a kernel takes, on descriptors that are open: all of it
-/// is needed, and none of it reaches anything new.
-const WORK: &[i64] = &[
-    // Data.
-    libc::SYS_read,
-    libc::SYS_write,
-    libc::SYS_readv,
-    libc::SYS_writev,
-    libc::SYS_pread64,
-    libc::SYS_pwrite64,
-    libc::SYS_preadv,
-    libc::SYS_pwritev,
-    libc::SYS_preadv2,
-    libc::SYS_pwritev2,
-    libc::SYS_sendfile,
-    libc::SYS_copy_file_range,
-    libc::SYS_lseek,
-    libc::SYS_fsync,
-    libc::SYS_fdatasync,
-    libc::SYS_sync_file_range,
-    libc::SYS_ftruncate,
-    libc::SYS_fallocate,
-    libc::SYS_fadvise64,
-    libc::SYS_flock,
-    libc::SYS_close,
-    libc::SYS_dup2,
-    libc::SYS_poll,
-    libc::SYS_ppoll,
-    // By path too; they tell what there is, and open nothing.
-    libc::SYS_fstat,
-    libc::SYS_newfstatat,
-    libc::SYS_statx,
-    libc::SYS_readlink,
-    libc::SYS_readlinkat,
-    libc::SYS_access,
-    libc::SYS_faccessat,
-    libc::SYS_faccessat2,
-    libc::SYS_getcwd,
-    // Memory that holds no code.
-    libc::SYS_munmap,
-    libc::SYS_mremap,
-    libc::SYS_madvise,
-    libc::SYS_brk,
-    // Threads and time.
-    libc::SYS_futex,
-    libc::SYS_membarrier,
-    libc::SYS_sched_yield,
-    libc::SYS_sched_getaffinity,
-    libc::SYS_set_robust_list,
-    libc::SYS_rseq,
-    libc::SYS_getpid,
-    libc::SYS_gettid,
-    libc::SYS_exit,
-    libc::SYS_exit_group,
-    libc::SYS_clock_gettime,
-    libc::SYS_clock_nanosleep,
-    libc::SYS_nanosleep,
-    libc::SYS_restart_syscall,
-    libc::SYS_timer_create,
-    // Signals.
-    libc::SYS_rt_sigaction,
-    libc::SYS_rt_sigprocmask,
-    libc::SYS_rt_sigreturn,
-    libc::SYS_rt_sigtimedwait,
-    libc::SYS_sigaltstack,
-    libc::SYS_getrandom,
-    libc::SYS_getuid,
-    libc::SYS_geteuid,
-    libc::SYS_getgid,
-    libc::SYS_getegid,
-];
-
-/// Where files may be opened at all.
-const OPENING: &[i64] = &[
-    libc::SYS_openat,
-    libc::SYS_open,
-    libc::SYS_getdents64,
-    libc::SYS_fstatfs,
-    libc::SYS_statfs,
-    libc::SYS_fgetxattr,
-    libc::SYS_flistxattr,
-    libc::SYS_lgetxattr,
-    libc::SYS_llistxattr,
-    libc::SYS_umask,
-    libc::SYS_chdir,
-];
-
-/// Where whole trees are written.
-const TREES: &[i64] = &[
-    libc::SYS_mkdirat,
-    libc::SYS_mknodat,
-    libc::SYS_symlinkat,
-    libc::SYS_linkat,
-    libc::SYS_renameat2,
-    libc::SYS_unlinkat,
-    libc::SYS_fchmod,
-    libc::SYS_fchmodat,
-    libc::SYS_fchown,
-    libc::SYS_utimensat,
-    libc::SYS_fsetxattr,
-    libc::SYS_lsetxattr,
-    libc::SYS_fremovexattr,
-    libc::SYS_syncfs,
-];
-
-const NETWORK: &[i64] = &[
-    libc::SYS_socket,
-    libc::SYS_socketpair,
-    libc::SYS_connect,
-    libc::SYS_bind,
-    libc::SYS_listen,
-    libc::SYS_accept,
-    libc::SYS_accept4,
-    libc::SYS_shutdown,
-    libc::SYS_sendto,
-    libc::SYS_recvfrom,
-    libc::SYS_sendmsg,
-    libc::SYS_recvmsg,
-    libc::SYS_sendmmsg,
-    libc::SYS_recvmmsg,
-    libc::SYS_getsockopt,
-    libc::SYS_setsockopt,
-    libc::SYS_getsockname,
-    libc::SYS_getpeername,
-    libc::SYS_epoll_create1,
-    libc::SYS_epoll_ctl,
-    libc::SYS_epoll_wait,
-    libc::SYS_epoll_pwait,
-    libc::SYS_eventfd2,
-    libc::SYS_pipe2,
-    libc::SYS_uname,
-];
-
-const TERMINAL: &[i64] = &[
-    libc::SYS_epoll_ctl,
-    libc::SYS_epoll_wait,
-    libc::SYS_epoll_pwait,
-];
-
-/// Programs and processes; allowed to those who start programs.
-const PROGRAMS: &[i64] = &[
-    libc::SYS_execve,
-    libc::SYS_execveat,
-    libc::SYS_fork,
-    libc::SYS_vfork,
-    libc::SYS_kill,
-    libc::SYS_tkill,
-];
-
-/// What nothing here ever does, and what an attacker would: better an end than a
-/// second try.
-const ATTACKS: &[i64] = &[
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_writev,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_mount,
-    libc::SYS_umount2,
-    libc::SYS_move_mount,
-    libc::SYS_open_tree,
-    libc::SYS_fsopen,
-    libc::SYS_pivot_root,
-    libc::SYS_chroot,
-    libc::SYS_setns,
-    libc::SYS_unshare,
-    libc::SYS_open_by_handle_at,
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_userfaultfd,
-    libc::SYS_io_uring_setup,
-    libc::SYS_add_key,
-    libc::SYS_request_key,
-    libc::SYS_keyctl,
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_delete_module,
-];
-
-const ENDS_OF_THE_NETWORK: &[i64] = &[
-    libc::SYS_socket,
-    libc::SYS_socketpair,
-    libc::SYS_connect,
-    libc::SYS_bind,
-    libc::SYS_listen,
-    libc::SYS_accept,
-    libc::SYS_accept4,
-];
-
-/// Whether a call on a socket waits.
-const WAITING: &[u32] = &[libc::FIONBIO as u32, libc::FIONREAD as u32];
-
-// linux/fs.h, asm-generic/ioctls.h: terminals, sizes of disks, what lsattr shows.
-const ASKING: &[u32] = &[
-    0x5401,      // TCGETS
-    0x802c_542a, // TCGETS2
-    0x5413,      // TIOCGWINSZ
-    0x541b,      // FIONREAD
-    0x8008_1272, // BLKGETSIZE64
-    0x1268,      // BLKSSZGET
-    0x127b,      // BLKPBSZGET
-    0x8008_6601, // FS_IOC_GETFLAGS
-    0x801c_581f, // FS_IOC_FSGETXATTR
-    0xc020_660b, // FS_IOC_FIEMAP
-];
-/// For passphrases, and to edit lines: TCSETS, TCSETSW, TCSETSF, and again with a 2.
-const ECHO: &[u32] = &[
-    0x5402,
-    0x5403,
-    0x5404,
-    0x402c_542b,
-    0x402c_542c,
-    0x402c_542d,
-];
-/// What chattr(1) does.
-const CHANGING: &[u32] = &[0x4008_6602, 0x401c_5820]; // FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR
+pub type Table = BTreeMap<u32, Verdict>;
 
 /// pthread_create(3)'s, by any C library; nothing that makes a process.
 const THREAD: u32 = (libc::CLONE_VM
@@ -245,19 +31,44 @@ const ARCH_SET_GS: u32 = 0x1001;
 const ARCH_GET_GS: u32 = 0x1004;
 const PR_SET_VMA: u32 = 0x5356_4d41;
 
-fn set(table: &mut Table, calls: &[i64], verdict: &Verdict) {
+pub fn set(table: &mut Table, calls: &[i64], verdict: &Verdict) {
     for nr in calls {
         table.insert(*nr as u32, verdict.clone());
     }
 }
 
-fn only(table: &mut Table, nr: i64, lists: Vec<Vec<Test>>) {
+pub fn only(table: &mut Table, nr: i64, lists: Vec<Vec<Test>>) {
     table.insert(nr as u32, Verdict::If(lists, Some(libc::EPERM)));
 }
 
 fn one_of(table: &mut Table, nr: i64, argument: u32, values: &[u32]) {
     let verdict = Verdict::OneOf(argument, values.to_vec(), libc::EPERM);
     table.insert(nr as u32, verdict);
+}
+
+/// Threads, by clone(2). The C library asks for them by clone3(2) first, whose flags are
+/// not to be seen here.
+pub fn clone_of_threads(table: &mut Table, else_: Option<i32>) {
+    table.insert(libc::SYS_clone3 as u32, Verdict::Refuse(libc::ENOSYS));
+    let thread = vec![vec![is(0, THREAD | NO_THREAD, THREAD)]];
+    table.insert(libc::SYS_clone as u32, Verdict::If(thread, else_));
+}
+
+pub const CODE: u32 = libc::PROT_EXEC as u32;
+
+/// Only of memory that RLIMIT_DATA counts: what is shared, and stacks that grow, it does
+/// not.
+pub fn memory(lists: Vec<Vec<Test>>) -> Vec<Vec<Test>> {
+    let uncounted = (libc::MAP_SHARED | libc::MAP_ANONYMOUS) as u32;
+    let counted = [
+        Test {
+            not: true,
+            ..is(3, uncounted, uncounted)
+        },
+        is(3, libc::MAP_GROWSDOWN as u32, 0),
+    ];
+    let lists = lists.into_iter();
+    lists.map(|list| [&counted, &list[..]].concat()).collect()
 }
 
 /// The list of this jail; the number of the timer that it must not touch.
@@ -268,11 +79,7 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
     set(t, PROGRAMS, &Verdict::Kill);
     set(t, ENDS_OF_THE_NETWORK, &Verdict::Kill);
     set(t, WORK, &Verdict::Allow);
-    // The C library asks for threads this way first, and the flags are not to be
-    // seen here. Then it asks by clone(2).
-    t.insert(libc::SYS_clone3 as u32, Verdict::Refuse(libc::ENOSYS));
-    let thread = vec![vec![is(0, THREAD | NO_THREAD, THREAD)]];
-    t.insert(libc::SYS_clone as u32, Verdict::If(thread, None));
+    clone_of_threads(t, None);
 
     // SAFETY: no arguments.
     let me = unsafe { libc::getpid() } as u32;
@@ -281,15 +88,12 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
     t.insert(libc::SYS_tgkill as u32, signal);
     only(t, libc::SYS_process_vm_readv, ourselves);
 
-    let no_code = vec![vec![is(2, libc::PROT_EXEC as u32, 0)]];
+    let no_code = vec![vec![is(2, CODE, 0)]];
     if jail.boots {
-        set(
-            t,
-            &[libc::SYS_mmap, libc::SYS_memfd_create],
-            &Verdict::Allow,
-        );
+        only(t, libc::SYS_mmap, memory(vec![vec![]]));
+        set(t, &[libc::SYS_memfd_create], &Verdict::Allow);
     } else {
-        only(t, libc::SYS_mmap, no_code.clone());
+        only(t, libc::SYS_mmap, memory(no_code.clone()));
     }
     only(t, libc::SYS_mprotect, no_code);
 
@@ -310,9 +114,16 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
         libc::F_SETFL,
         libc::F_ADD_SEALS,
         libc::F_GET_SEALS,
+        // Locks that wait for nobody, on what is open; flock(2) is allowed too.
+        libc::F_OFD_SETLK,
+        libc::F_OFD_GETLK,
     ];
     one_of(t, libc::SYS_fcntl, 1, &commands.map(|c| c as u32));
-    let names = [libc::PR_SET_NAME as u32, PR_SET_VMA];
+    let names = [
+        libc::PR_SET_NAME as u32,
+        PR_SET_VMA,
+        libc::PR_GET_DUMPABLE as u32,
+    ];
     one_of(t, libc::SYS_prctl, 0, &names);
     let gs = [ARCH_GET_GS, ARCH_SET_GS];
     one_of(t, libc::SYS_arch_prctl, 0, &gs);
@@ -347,6 +158,8 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
     if jail.boots {
         // A second jail may follow.
         let more = [
+            libc::SYS_capget,
+            libc::SYS_capset,
             libc::SYS_seccomp,
             libc::SYS_landlock_create_ruleset,
             libc::SYS_landlock_add_rule,
@@ -354,7 +167,7 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
             libc::SYS_setrlimit,
         ];
         set(t, &more, &Verdict::Allow);
-        let names = [names[0], names[1], libc::PR_SET_NO_NEW_PRIVS as u32];
+        let names = [&names[..], &[libc::PR_SET_NO_NEW_PRIVS as u32]].concat();
         one_of(t, libc::SYS_prctl, 0, &names);
         let core = vec![equals(0, 0), equals(1, libc::RLIMIT_CORE)];
         let Some(Verdict::If(lists, _)) = t.get_mut(&(libc::SYS_prlimit64 as u32)) else {
@@ -364,12 +177,26 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
     }
     if !jail.trees.is_empty() {
         set(t, TREES, &Verdict::Allow);
+        let kinds = [
+            Some(libc::S_IFREG),
+            Some(libc::S_IFIFO),
+            Some(libc::S_IFSOCK),
+            jail.devices.then_some(libc::S_IFCHR),
+            jail.devices.then_some(libc::S_IFBLK),
+        ];
+        let kinds = kinds.into_iter().flatten();
+        let kinds = kinds.map(|kind| vec![is(2, libc::S_IFMT, kind)]);
+        only(t, libc::SYS_mknodat, kinds.collect());
         // Of a file's own name: never through a symlink.
         let own = is(4, u32::MAX, libc::AT_SYMLINK_NOFOLLOW as u32);
         only(t, libc::SYS_fchownat, vec![vec![own]]);
     }
     if jail.network {
         set(t, NETWORK, &Verdict::Allow);
+        // Not those of this host: its name services, its log, its kernel's interfaces.
+        let families = [libc::AF_INET as u32, libc::AF_INET6 as u32];
+        let verdict = Verdict::OneOf(0, families.to_vec(), libc::EAFNOSUPPORT);
+        t.insert(libc::SYS_socket as u32, verdict);
     }
     if jail.terminal {
         set(t, TERMINAL, &Verdict::Allow);
@@ -383,19 +210,9 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
     table
 }
 
-/// Those of a jail whose programs nobody knows: all but the attacks.
-fn table_of_programs(jail: &Jail) -> Table {
-    let mut table = Table::new();
-    set(&mut table, ATTACKS, &Verdict::Kill);
-    if !jail.network {
-        set(&mut table, ENDS_OF_THE_NETWORK, &Verdict::Kill);
-    }
-    table
-}
-
 pub fn restrict(jail: &Jail, watchdog: Option<i32>) -> io::Result<()> {
     let (table, others) = match jail.exec {
-        true => (table_of_programs(jail), Verdict::Allow),
+        true => (programs::table(jail), Verdict::Allow),
         false => (table(jail, watchdog), Verdict::Refuse(libc::ENOSYS)),
     };
     install(&mut assemble(&table, &others))

@@ -52,6 +52,7 @@ pub fn spawn_fenced(
         if let Ok(rules) = rules(&Jail::new()) {
             let _ = rules.restrict_self();
         }
+        crate::privileges::none();
         STARTING.fetch_sub(1, SeqCst);
         work();
     });
@@ -82,10 +83,9 @@ fn rules(jail: &Jail) -> Result<RulesetCreated, Error> {
     if !jail.network {
         set = set
             .handle_access(AccessNet::from_all(KNOWN))
-            .map_err(wrong)?
-            .scope(Scope::from_all(KNOWN))
             .map_err(wrong)?;
     }
+    let set = set.scope(Scope::from_all(KNOWN)).map_err(wrong)?;
     set.create().map_err(wrong)
 }
 
@@ -136,8 +136,10 @@ fn allow(
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, Error> {
     let fail = |e| Error::Path(path.into(), e);
+    // First, because it says why it is not there.
+    let is_dir = path.metadata().map_err(fail)?.is_dir();
     let fd = PathFd::new(path).map_err(|e| fail(std::io::Error::other(e)))?;
-    let access = match path.metadata().map_err(fail)?.is_dir() {
+    let access = match is_dir {
         true => access,
         false => access & AccessFs::from_file(KNOWN),
     };

@@ -19,8 +19,11 @@
 //!
 //! ```text
 //! calls.rs      which system calls there are, and which mean an attack (seccomp)
+//!   programs.rs   the same for programs of the host
+//!   lists.rs      their names
 //! files.rs      which files and directories can be opened (Landlock)
 //! limits.rs     memory, time, core dumps
+//! privileges.rs what root could do beside
 //! ```
 //!
 //! Nothing here can be undone, and all of it is inherited by what is started
@@ -30,6 +33,9 @@ mod calls;
 mod files;
 mod filter;
 mod limits;
+mod lists;
+mod privileges;
+mod programs;
 
 use std::fmt;
 use std::io;
@@ -51,6 +57,10 @@ pub struct Jail {
     exec: bool,
     handed: bool,
     terminal: bool,
+    attributes: bool,
+    metadata: bool,
+    devices: bool,
+    memory_files: bool,
     memory: Option<u64>,
     time: Option<Duration>,
 }
@@ -65,6 +75,7 @@ pub enum Error {
     Landlock(String),
     Seccomp(io::Error),
     Limit(&'static str, io::Error),
+    Capabilities(io::Error),
 }
 
 impl fmt::Display for Error {
@@ -77,6 +88,7 @@ impl fmt::Display for Error {
             ),
             Self::Landlock(e) => write!(f, "Landlock: {e}"),
             Self::Seccomp(e) => write!(f, "seccomp: {e}"),
+            Self::Capabilities(e) => write!(f, "capabilities: {e}"),
             Self::Limit(what, e) => write!(f, "the limit on {what}: {e}"),
         }
     }
@@ -134,11 +146,35 @@ impl Jail {
         self
     }
 
-    /// Programs may be started, of the files and directories that may be read.
-    /// They live in this jail too, so that of the system calls only those are
-    /// refused that no program should need.
+    /// This process becomes another program next, of the files and directories that may
+    /// be read. Of the system calls those are refused that no program should need: it
+    /// starts no process, signals none and has no network.
     pub fn exec(&mut self, yes: bool) -> &mut Self {
         self.exec = yes;
+        self
+    }
+
+    /// That program makes files in memory, which no limit counts.
+    pub fn memory_files(&mut self, yes: bool) -> &mut Self {
+        self.memory_files = yes;
+        self
+    }
+
+    /// Root reads the attributes in trusted.* of files.
+    pub fn attributes(&mut self, yes: bool) -> &mut Self {
+        self.attributes = yes;
+        self
+    }
+
+    /// Root sets owners, modes and attributes of what is written beneath directories.
+    pub fn metadata(&mut self, yes: bool) -> &mut Self {
+        self.metadata = yes;
+        self
+    }
+
+    /// Devices may be made where files are written beneath directories.
+    pub fn devices(&mut self, yes: bool) -> &mut Self {
+        self.devices = yes;
         self
     }
 
@@ -173,6 +209,11 @@ impl Jail {
         lists.iter().any(|list| !list.is_empty())
     }
 
+    fn writes(&self) -> bool {
+        let lists = [&self.write, &self.create, &self.trees];
+        lists.iter().any(|list| !list.is_empty())
+    }
+
     /// Confine all of this process, for good. Takes some hundred microseconds.
     ///
     /// Only the first call of a process says which files there are: Landlock works
@@ -185,6 +226,7 @@ impl Jail {
     pub fn enter(&self) -> Result<Held, Error> {
         let watchdog = limits::set(self)?;
         let files = files::restrict(self)?;
+        privileges::restrict(self).map_err(Error::Capabilities)?;
         calls::restrict(self, watchdog).map_err(Error::Seccomp)?;
         Ok(Held { files })
     }

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Linux as a library: disk images and their files, in this process.
+"""Linux as a library: disk images and their files.
 
-A real Linux kernel runs inside the Python process, without privileges and without
-a virtual machine. `open` opens an image and gives the files in it:
+A real Linux kernel runs as a part of the program, without privileges and without a
+virtual machine: for `open` in a jailed process of its own, for `Kernel` and with
+`jail=False` in this one. `open` opens an image and gives the files in it:
 
 >>> import tane
 >>> with tane.open("disk.qcow2", "2") as mount:      # partition 2, for reading
@@ -26,18 +27,20 @@ Rules that hold everywhere:
 """
 
 from ._address import Address
-from ._copy import LossError, LossWarning, drive
 from ._disk import RamDisk
 from ._errors import ForkError, KernelError, LockedError, SelectorError
+from ._failed import CopyError, LossError, LossWarning
 from ._file import RawFile
 from ._image import Image, Volume, open
 from ._kernel import Kernel
 from ._listing import DirEntry
 from ._mount import Mount
 from ._path import TanePath
+from ._progress import drive
 
 __all__ = [
     "Address",
+    "CopyError",
     "DirEntry",
     "ForkError",
     "Image",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ._errors import fail
@@ -21,12 +22,16 @@ class Calls:
 
     _handle: Any
     _forks: int
+    # Of a mount that was closed to be opened otherwise: what took its place.
+    _successor: Callable[[], Calls] | None = None
 
     def _get(self) -> Any:
         """The handle, to be passed on at once: close() waits for those who hold it,
         and a variable lives as long as the traceback of an exception."""
         handle = self._handle
         if handle is None:
+            if self._successor is not None:
+                return self._successor()._get()
             raise ValueError("the mount is closed")
         return handle
 

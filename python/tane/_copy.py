@@ -6,64 +6,38 @@ Both sides are seen through the same few calls, so that one walk serves both way
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import operator
 import os
 import stat
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from . import _flags
+from ._errors import ForkError, KernelError
+from ._failed import SMALL, Failed, LossError, LossWarning
+from ._progress import Progress
 from ._sharing import Blocks
 from ._sides import HostSide, ImageSide, Side
+from ._xattrs import is_internal
 
 if TYPE_CHECKING:
     from ._mount import Mount
 
-Progress: TypeAlias = Callable[[int, int], object]
-
 _CHUNK = 1 << 20
+# Holes are made of such blocks where the source does not tell them.
+_BLOCK = 64 << 10
 
 # What says that a file system or a user cannot, rather than that something broke.
 _REFUSALS = {
     *(errno.EPERM, errno.EACCES, errno.EOPNOTSUPP),
     *(errno.EINVAL, errno.ENOSYS, errno.ENOTTY),
 }
-
-
-class LossWarning(UserWarning):
-    """A copy left something behind."""
-
-
-class LossError(OSError):
-    """A strict copy ended where it would have left something behind."""
-
-
-class Bar(Protocol):
-    """What is needed of tqdm.tqdm."""
-
-    n: Any
-    total: Any
-
-    def update(self, n: Any = ...) -> Any: ...
-    def refresh(self) -> Any: ...
-
-
-def drive(bar: Bar) -> Progress:
-    """A callback that moves a bar of tqdm.
-
-    >>> with tqdm(unit="B", unit_scale=True) as bar:
-    ...     mount.copy_out("/var/log", "log", callback=tane.drive(bar))
-    """
-
-    def move(done: int, total: int) -> None:
-        if bar.total != total:
-            bar.total = total
-            bar.refresh()
-        bar.update(done - bar.n)
-
-    return move
+# What says that there are no such links there, or no more of them.
+_NO_SYMLINK = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}
+_NO_LINK = {*_NO_SYMLINK, errno.EMLINK, errno.EXDEV}
 
 
 class _Copy:
@@ -90,6 +64,7 @@ class _Copy:
         # Where files with several names went.
         self.seen: dict[tuple[int, int], str] = {}
         self.blocks = Blocks()
+        self.failed = Failed(to.free)
         # Flags and projects forbid further names and entries: they come last of all.
         self.flags: list[tuple[str, int, int]] = []
 
@@ -100,6 +75,7 @@ class _Copy:
         self._entry("")
         for path, flags, project in self.flags:
             self._add_flags(path, flags, project)
+        self.failed.end()
 
     def _measure(self, path: str) -> int:
         found = self.source.lstat(path)
@@ -121,10 +97,10 @@ class _Copy:
         if stat.S_ISDIR(mode):
             self._directory(path, found)
         else:
-            self._clear(path)
+            self._clear(path, stat.S_ISREG(mode))
             key = (found.st_dev, found.st_ino)
-            if found.st_nlink > 1 and key in self.seen:
-                self.to.link(self.seen[key], path)
+            linked = found.st_nlink > 1 and key in self.seen
+            if linked and self._link(self.seen[key], path):
                 self._advance(found.st_size if stat.S_ISREG(mode) else 0)
                 return
             if not self._make(path, found):
@@ -132,7 +108,53 @@ class _Copy:
             self.seen[key] = path
         self._finish(path, found)
 
-    def _clear(self, path: str) -> None:
+    def _below(self, path: str) -> None:
+        """An entry of a directory: one that fails costs itself."""
+        if self.failed.stopped:
+            self._omit(path)
+            return
+        small = True
+        try:
+            found = self.source.lstat(path)
+            small = not stat.S_ISREG(found.st_mode) or found.st_size <= SMALL
+            self._entry(path)
+        except (LossError, KernelError, ForkError):
+            raise
+        except OSError as error:
+            if self.failed.errors[-1:] != [(path, error)]:
+                self.failed.add(path, error, small)
+        else:
+            self.failed.succeed()
+
+    def _omit(self, path: str) -> None:
+        """Names a file, and all below it, that were not tried."""
+        self.failed.omit(path)
+        self._omit_below(path)
+
+    def _omit_below(self, path: str) -> None:
+        try:
+            if stat.S_ISDIR(self.source.lstat(path).st_mode):
+                for name in self.source.listdir(path):
+                    self._omit(f"{path}/{name}")
+        except (KernelError, ForkError):
+            raise
+        except OSError as error:
+            self.failed.errors.append((path, error))
+
+    def _link(self, first: str, path: str) -> bool:
+        """False if it has to be a file of its own."""
+        try:
+            self.to.link(first, path)
+        except OSError as error:
+            if error.errno not in _NO_LINK:
+                raise
+            text = f"{path}: its hard link was left behind: {error.strerror}"
+            self._lose(text, path, error.errno)
+            return False
+        return True
+
+    def _clear(self, path: str, is_file: bool) -> None:
+        """Makes way. A file replaces what is there when it is complete."""
         try:
             there = self.to.lstat(path)
         except FileNotFoundError:
@@ -141,26 +163,36 @@ class _Copy:
             raise IsADirectoryError(
                 errno.EISDIR, "a directory is there, and the copy is none", path
             )
-        self.to.remove(path)
+        if not is_file:
+            self.to.remove(path)
 
     def _directory(self, path: str, found: os.stat_result) -> None:
         if self.source.is_subvolume(path, found):
             self._lack(path, "its subvolume")
         try:
             self.to.mkdir(path)
-        except FileExistsError:
+        except FileExistsError as error:
             if not stat.S_ISDIR(self.to.lstat(path).st_mode):
-                raise
+                self._give_up(path, error)
+        except OSError as error:
+            self._give_up(path, error)
         for name in self.source.listdir(path):
-            self._entry(f"{path}/{name}" if path else name)
+            self._below(f"{path}/{name}" if path else name)
+
+    def _give_up(self, path: str, error: OSError) -> None:
+        """A directory cannot be made, and so nothing in it."""
+        if path and not isinstance(error, KernelError | ForkError):
+            self.failed.add(path, error, small=True)
+            self._omit_below(path)
+        raise error
 
     def _make(self, path: str, found: os.stat_result) -> bool:
         """False if it was left behind."""
         mode = found.st_mode
         if stat.S_ISREG(mode):
-            self._content(path, found.st_size)
+            self._content(path, found)
         elif stat.S_ISLNK(mode):
-            self.to.symlink(self.source.readlink(path), path)
+            return self._symlink(path)
         else:
             make = stat.S_IFMT(mode) | 0o600
             return self._try(
@@ -168,11 +200,43 @@ class _Copy:
             )
         return True
 
-    def _content(self, path: str, size: int) -> None:
+    def _symlink(self, path: str) -> bool:
+        try:
+            self.to.symlink(self.source.readlink(path), path)
+        except OSError as error:
+            if error.errno not in _NO_SYMLINK:
+                raise
+            text = f"{path or '.'}: it (a symlink) was left behind: {error.strerror}"
+            self._lose(text, path, error.errno)
+            return False
+        return True
+
+    def _content(self, path: str, found: os.stat_result) -> None:
+        holes = SMALL < found.st_size > found.st_blocks * 512
+        self.failed.expect_room(min(found.st_size, found.st_blocks * 512))
         with self.source.open_read(path) as file:
             if self._shares(self.source.place(file), file):
                 self._lack(path, "its reflink")
-            self._data(path, size, file)
+            part = self.to.part(path)
+            with self.to.open_new(part) as new:
+                # Nothing half-written has the name of the file.
+                try:
+                    if holes:
+                        self._try_quietly(lambda: self.to.allow_holes(part))
+                    self._data(found.st_size, file, new, holes)
+                except BaseException:
+                    self._try_quietly(lambda: self.to.remove(part))
+                    raise
+            try:
+                self.to.rename(part, path)
+            except OSError:
+                self._try_quietly(lambda: self.to.remove(part))
+                raise
+
+    @staticmethod
+    def _try_quietly(do: Callable[[], None]) -> None:
+        with contextlib.suppress(OSError):
+            do()
 
     def _shares(self, place: int, file: Any) -> bool:
         """Whether it has blocks of a file that came before it."""
@@ -185,32 +249,37 @@ class _Copy:
                 raise
         return known
 
-    def _data(self, path: str, size: int, file: Any) -> None:
-        with self.to.open_new(path) as new:
-            at = 0
-            while at < size:
-                try:
-                    start = file.seek(at, os.SEEK_DATA)
-                    end = file.seek(start, os.SEEK_HOLE)
-                except OSError as error:
-                    if error.errno != errno.ENXIO:
-                        raise
-                    break  # Only a hole follows.
-                self._advance(start - at)
-                file.seek(start)
-                new.seek(start)
-                at = start
-                while at < end:
-                    n = file.readinto(self.room[: min(_CHUNK, end - at)])
-                    if n == 0:
-                        break
+    def _data(self, size: int, file: Any, new: Any, holes: bool) -> None:
+        at = 0
+        while at < size:
+            try:
+                start = file.seek(at, os.SEEK_DATA)
+                end = file.seek(start, os.SEEK_HOLE)
+            except OSError as error:
+                if error.errno != errno.ENXIO:
+                    raise
+                break  # Only a hole follows.
+            self._advance(start - at)
+            # ntfs3 does not tell where holes are.
+            untold = holes and start == 0 and end >= size
+            most = _BLOCK if untold else _CHUNK
+            file.seek(start)
+            new.seek(start)
+            at = start
+            while at < end:
+                n = file.readinto(self.room[: min(most, end - at)])
+                if n == 0:
+                    break
+                at += n
+                if untold and bytes(self.room[:n]).count(0) == n:
+                    new.seek(at)
+                else:
                     self._write(new, self.room[:n])
-                    at += n
-                    self._advance(n)
-                if at < end:
-                    break  # It was cut off meanwhile.
-            self._advance(max(size - at, 0))
-            new.truncate(size)
+                self._advance(n)
+            if at < end:
+                break  # It was cut off meanwhile.
+        self._advance(max(size - at, 0))
+        new.truncate(size)
 
     @staticmethod
     def _write(new: Any, data: memoryview) -> None:
@@ -278,9 +347,12 @@ class _Copy:
             text = "owners were left behind: only root can keep them"
             self._lose_once("owners", text, path, errno.EPERM)
         for name, value in self.source.xattrs(path).items():
+            if is_internal(name):
+                continue
             self._try(path, name, lambda n=name, v=value: to.set_xattr(path, n, v))  # type: ignore[misc]
         if not stat.S_ISLNK(found.st_mode):
-            to.chmod(path, mode)
+            # What it has then is compared.
+            self._try_quietly(lambda: to.chmod(path, mode))
         to.utime(path, (found.st_atime_ns, found.st_mtime_ns))
         self._compare(path, found, owner, mode)
         if stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode):

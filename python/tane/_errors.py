@@ -90,8 +90,13 @@ def tane_py_interrupted(_arg: Any) -> int:
 def raise_kept() -> None:
     """Raise what ended the call that was just made, if a signal's handler did."""
     error, _raised.error = _raised.error, None
-    if error is not None:
-        raise error
+    try:
+        if error is not None:
+            raise error
+    finally:
+        # Its traceback has this frame: both, and all that the frames below hold, would
+        # stay until the garbage collector comes.
+        del error
 
 
 def message() -> str:

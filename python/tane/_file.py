@@ -64,6 +64,7 @@ class RawFile(io.RawIOBase):
         return ("rb+" if self._writes else "rb") if self._reads else "wb"
 
     def _get(self) -> Any:
+        """The handle, to be passed on at once, as a mount's is."""
         handle = self._handle
         if handle is None:
             raise ValueError("I/O operation on closed file")
@@ -74,11 +75,10 @@ class RawFile(io.RawIOBase):
             fail(-answer, self.name, made=self._mount._forks)
         return answer
 
-    def _need(self, able: bool, what: str) -> Any:
-        handle = self._get()
+    def _need(self, able: bool, what: str) -> None:
+        self._get()
         if not able:
             raise io.UnsupportedOperation(f"file not open for {what}")
-        return handle
 
     def readable(self) -> bool:
         self._get()
@@ -106,20 +106,20 @@ class RawFile(io.RawIOBase):
         return int(lib.tane_fd(self._get()))
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        handle = self._need(self._reads, "reading")
+        self._need(self._reads, "reading")
         self._untouched = False
         to = ffi.from_buffer(buffer, require_writable=True)
-        return self._done(lib.tane_read(handle, to, min(len(to), MOST)))
+        return self._done(lib.tane_read(self._get(), to, min(len(to), MOST)))
 
     def pread(self, size: int, offset: int) -> bytes:
         """Up to `size` bytes at an offset; the position stays. Fewer at the end."""
-        handle = self._need(self._reads, "reading")
+        self._need(self._reads, "reading")
         to = bytearray(size)
         view = ffi.from_buffer(to)
         done = 0
         while done < size:
             n = min(size - done, MOST)
-            n = self._done(lib.tane_pread(handle, view + done, n, offset + done))
+            n = self._done(lib.tane_pread(self._get(), view + done, n, offset + done))
             if n == 0:
                 break
             done += n
@@ -145,23 +145,23 @@ class RawFile(io.RawIOBase):
                 data += bytes(max(len(data), BUFFER))
 
     def write(self, data: ReadableBuffer, /) -> int:
-        handle = self._need(self._writes, "writing")
+        self._need(self._writes, "writing")
         self._untouched = False
         view = ffi.from_buffer(data)
-        return self._done(lib.tane_write(handle, view, min(len(view), MOST)))
+        return self._done(lib.tane_write(self._get(), view, min(len(view), MOST)))
 
     def pwrite(self, data: ReadableBuffer, offset: int) -> int:
         """Write at an offset; the position stays. How many bytes were written."""
-        handle = self._need(self._writes, "writing")
+        self._need(self._writes, "writing")
         view = ffi.from_buffer(data)
         n = min(len(view), MOST)
-        return self._done(lib.tane_pwrite(handle, view, n, offset))
+        return self._done(lib.tane_pwrite(self._get(), view, n, offset))
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         """Also os.SEEK_DATA and os.SEEK_HOLE."""
-        handle = self._get()
+        self._get()
         self._untouched = False
-        return self._done(lib.tane_lseek(handle, offset, whence))
+        return self._done(lib.tane_lseek(self._get(), offset, whence))
 
     def tell(self) -> int:
         if self._untouched:
@@ -170,15 +170,15 @@ class RawFile(io.RawIOBase):
         return self.seek(0, os.SEEK_CUR)
 
     def truncate(self, size: int | None = None, /) -> int:
-        handle = self._need(self._writes, "writing")
+        self._need(self._writes, "writing")
         size = self.tell() if size is None else size
-        self._done(lib.tane_ftruncate(handle, size))
+        self._done(lib.tane_ftruncate(self._get(), size))
         return size
 
     def allocate(self, offset: int, length: int, mode: int = 0) -> None:
         """Reserve room; fallocate(2), whose bits `mode` has."""
-        handle = self._need(self._writes, "writing")
-        self._done(lib.tane_fallocate(handle, mode, offset, length))
+        self._need(self._writes, "writing")
+        self._done(lib.tane_fallocate(self._get(), mode, offset, length))
 
     def flags(self) -> tuple[int, int]:
         """What chattr(1) sets: FS_ bits of linux/fs.h, and the project. ENOTTY or

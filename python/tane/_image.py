@@ -21,6 +21,7 @@ from ._tane import ffi, lib
 StrPath: TypeAlias = "str | os.PathLike[str]"
 Mode: TypeAlias = Literal["r", "rw"]
 Secret: TypeAlias = "str | bytes"
+Selector: TypeAlias = "str | int"
 Kind: TypeAlias = Literal["disk", "partition", "luks", "logical", "raid", "verity"]
 
 _KINDS: tuple[Kind, ...] = ("disk", "partition", "luks", "logical", "raid", "verity")
@@ -79,6 +80,13 @@ def tane_py_notice(arg: Any, text: Any, length: int) -> None:
     ffi.from_handle(arg).append(ffi.unpack(text, length).decode("utf-8", "replace"))
 
 
+def selected(selector: Selector) -> str:
+    """As the library takes it; a number is that of a partition."""
+    if isinstance(selector, bool) or not isinstance(selector, (int, str)):
+        raise TypeError(f"a selector is a str or an int, not {selector!r}")
+    return str(selector)
+
+
 def _list(names: Iterable[StrPath], keep: list[Any]) -> Any:
     """A list of C strings that ends with a NULL; `keep` holds them."""
     strings = [ffi.new("char[]", os.fsencode(name)) for name in names]
@@ -90,7 +98,7 @@ def _list(names: Iterable[StrPath], keep: list[Any]) -> Any:
 class Image(Closing):
     """An image, with everything in it that a file system can be on.
 
-    Its container (raw, qcow2, VMDK, VHD, VHDX, compressed streams) is told by its
+    Its container (raw, qcow2, VMDK, VHD, VHDX, VDI and so on) is told by its
     content; partitions, LUKS, LVM2, RAID and btrfs on several disks are put
     together as the command does it.
 
@@ -207,6 +215,8 @@ class Image(Closing):
             warnings.warn(f"{self.path}: {notice}", stacklevel=2)
 
     def _get(self) -> Any:
+        """The handle, to be passed on at once: it is closed with its last reference,
+        and a variable lives as long as the traceback of an exception."""
         handle = self._handle
         if handle is None:
             raise ValueError("the image is closed")
@@ -220,13 +230,12 @@ class Image(Closing):
     @property
     def volumes(self) -> list[Volume]:
         """Everything that a file system can be on."""
-        handle = self._get()
         count = 16
         while True:
             array = ffi.new("struct tane_volume[]", count)
             for at in range(count):
                 array[at].size = ffi.sizeof("struct tane_volume")
-            answer = lib.tane_image_volumes(handle, array, count)
+            answer = lib.tane_image_volumes(self._get(), array, count)
             if answer < 0:
                 fail(-answer, self.path, message(), made=self._forks)
             if answer <= count:
@@ -235,25 +244,26 @@ class Image(Closing):
 
     def mount(
         self,
-        selector: str | None = None,
+        selector: Selector | None = None,
         *,
         fstype: str | None = None,
         options: str = "",
     ) -> Mount:
         """The files of the file system that the selector means.
 
-        selector is a partition number ("2"), "label=NAME", "uuid=UUID",
+        selector is a partition number (2 or "2"), "label=NAME", "uuid=UUID",
         "GROUP/VOLUME" or "subvol=PATH"; None: the only file system in it. fstype
         and options are those of mount(8).
 
         SelectorError: none fits, or several do: its `choices` are the volumes.
         LockedError: it is encrypted. ValueError: not a selector.
         """
-        handle = self._get()
+        if selector is not None:
+            selector = selected(selector)
         raw, _keep = mount_options(fstype, options)
         name = ffi.NULL if selector is None else ffi.new("char[]", selector.encode())
         to = ffi.new("struct tane_mount **")
-        answer = lib.tane_image_mount(handle, name, raw, to)
+        answer = lib.tane_image_mount(self._get(), name, raw, to)
         if answer < 0:
             self._refuse(-answer, message())
         mount = Mount(to[0], self, selector)
@@ -293,7 +303,7 @@ class Image(Closing):
 
 def open(
     image: StrPath,
-    selector: str | None = None,
+    selector: Selector | None = None,
     mode: Mode = "r",
     *,
     jail: bool | None = None,
@@ -346,6 +356,11 @@ def open(
         lower=lower,
         passphrase=passphrase,
     )
-    mount = opened.mount(selector, fstype=fstype, options=options)
+    try:
+        mount = opened.mount(selector, fstype=fstype, options=options)
+    except BaseException:
+        # Whoever keeps the error does not keep the image.
+        opened.close()
+        raise
     mount._owns_image = True
     return mount

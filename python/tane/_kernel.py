@@ -87,10 +87,9 @@ class Kernel(Closing):
     @property
     def is_alive(self) -> bool:
         """Whether calls still have an effect."""
-        handle = self._handle
-        if handle is None:
+        if self._handle is None:
             return False
-        alive = bool(lib.tane_kernel_is_alive(handle) == 1)
+        alive = bool(lib.tane_kernel_is_alive(self._get()) == 1)
         raise_kept()
         return alive
 
@@ -108,10 +107,10 @@ class Kernel(Closing):
         return self._text(lib.tane_kernel_last_words)
 
     def _text(self, call: Any) -> str:
-        handle, size = self._get(), 1 << 16
+        size = 1 << 16
         while True:
             text = ffi.new("char[]", size)
-            length = call(handle, text, size)
+            length = call(self._get(), text, size)
             if length < 0:
                 fail(-length, made=self._forks)
             if length < size:

@@ -111,16 +111,17 @@ class ScanDir(Closing):
         return True
 
     def __next__(self) -> DirEntry:
-        handle, entry = self._handle, self._entry
-        if handle is None:
+        if self._handle is None:
             raise StopIteration
+        entry = self._entry
         if self._read() == 0:
             self.close()
             raise StopIteration
         name = os.fsdecode(ffi.unpack(entry.name, entry.name_len))
         found = DirEntry(self._mount, self._base + name, name, entry.ino, entry.type)
-        if self._stats is not None and lib.tane_entry_stat(handle, self._stats) == 0:
-            found._lstat = stat_result(self._stats)
+        stats = self._stats
+        if stats is not None and lib.tane_entry_stat(self._handle, stats) == 0:
+            found._lstat = stat_result(stats)
         return found
 
     def _names(self) -> tuple[list[str], bytes]:

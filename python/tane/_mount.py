@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Any, Literal, overload
 
-from . import _copy, _file
+from . import _copy, _file, _progress
 from ._calls import Name, nofollow
 from ._closing import Closing
 from ._errors import fail, forks, message
@@ -300,7 +300,7 @@ class Mount(Xattrs, Closing):
         source: Name,
         to: str | os.PathLike[str],
         *,
-        callback: _copy.Progress | None = None,
+        callback: _progress.Progress | None = None,
         strict: bool = False,
     ) -> None:
         """Copy a file or tree to the host, where `to` is the copy's own name.
@@ -309,6 +309,8 @@ class Mount(Xattrs, Closing):
         tree, devices and FIFOs, extended attributes, chattr flags, projects, and
         owners if the process is root. What the destination refuses is left behind
         with a `LossWarning`; `strict` makes it a `LossError`, which ends the copy.
+
+        CopyError: files of a tree could not be copied, and the others were.
         Files there are replaced; links there are never followed.
 
         `callback(bytes_done, bytes_total)` is called as it goes; see `tane.drive`.
@@ -320,7 +322,7 @@ class Mount(Xattrs, Closing):
         source: str | os.PathLike[str],
         to: Name,
         *,
-        callback: _copy.Progress | None = None,
+        callback: _progress.Progress | None = None,
         strict: bool = False,
     ) -> None:
         """The other way round. Owners are kept."""

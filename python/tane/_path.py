@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from ._errors import fail
 from ._glob import glob
+from ._users import name_of
 
 if TYPE_CHECKING:
     import io
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
         OpenTextMode,
     )
 
-    from ._copy import Progress
     from ._file import RawFile
     from ._mount import Mount
+    from ._progress import Progress
 
 Segment: TypeAlias = "str | PurePosixPath | TanePath"
 
@@ -221,6 +222,14 @@ class TanePath:
             if error.errno == errno.ELOOP:
                 return 0
             raise
+
+    def owner(self) -> str:
+        """The user's name, by the image's own /etc/passwd; KeyError if not there."""
+        return name_of(self.mount, "passwd", self.stat().st_uid)
+
+    def group(self) -> str:
+        """The group's name, by the image's own /etc/group; KeyError if not there."""
+        return name_of(self.mount, "group", self.stat().st_gid)
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:
         return self._mode(follow_symlinks) != 0

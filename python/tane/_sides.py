@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
+import posixpath
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -38,7 +41,8 @@ _FORGETS = {
 
 
 class Side(Protocol):
-    """A place that is copied from or to. Paths are relative to its top; "" is it."""
+    """A place that is copied from or to. Paths are relative to its top; "" is it, and
+    "/NAME" beside it."""
 
     def lstat(self, path: str) -> os.stat_result: ...
     def listdir(self, path: str) -> list[str]: ...
@@ -46,6 +50,17 @@ class Side(Protocol):
     def open_read(self, path: str) -> Any: ...
     def open_new(self, path: str) -> Any: ...
     def open_any(self, path: str) -> Any: ...
+    def part(self, path: str) -> str:
+        """A path beside this one that nothing has; it may only be made, renamed to it
+        and removed."""
+
+    def rename(self, path: str, new: str) -> None: ...
+    def free(self) -> int:
+        """Bytes."""
+
+    def allow_holes(self, path: str) -> None:
+        """Of a new file. On NTFS only a file that is sparse has some."""
+
     def mkdir(self, path: str) -> None: ...
     def symlink(self, target: str, path: str) -> None: ...
     def link(self, path: str, new: str) -> None: ...
@@ -65,6 +80,26 @@ class Side(Protocol):
     def set_xattr(self, path: str, name: str, value: bytes) -> None: ...
 
 
+_ATTRIBUTES = "system.ntfs_attrib"
+_SPARSE, _COMPRESSED = 0x200, 0x800
+
+
+def _sparse(attributes: bytes) -> bytes:
+    found = int.from_bytes(attributes, sys.byteorder)
+    # What is compressed has holes.
+    add = 0 if found & _COMPRESSED else _SPARSE
+    return (found | add).to_bytes(4, sys.byteorder)
+
+
+_numbers = itertools.count()
+
+
+def _part(path: str) -> str:
+    name = f".tane-{os.getpid()}-{next(_numbers)}.part"
+    above, slash, _ = path.rpartition("/")
+    return above + slash + name if path else f"/{name}"
+
+
 class ImageSide:
     def __init__(self, mount: Mount, top: str) -> None:
         self.mount = mount
@@ -72,6 +107,8 @@ class ImageSide:
         self.magic = mount.magic()
 
     def _at(self, path: str) -> str:
+        if path.startswith("/"):
+            return posixpath.dirname(self.top.rstrip("/")) + path
         return f"{self.top}/{path}" if path else self.top
 
     def lstat(self, path: str) -> os.stat_result:
@@ -100,6 +137,20 @@ class ImageSide:
 
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
         return RawFile(self.mount, self._at(path), flags, 0)
+
+    def part(self, path: str) -> str:
+        return _part(path)
+
+    def rename(self, path: str, new: str) -> None:
+        self.mount.rename(self._at(path), self._at(new))
+
+    def free(self) -> int:
+        found = self.mount.statvfs()
+        return found.f_bavail * found.f_frsize
+
+    def allow_holes(self, path: str) -> None:
+        now = self.mount.getxattr(self._at(path), _ATTRIBUTES)
+        self.mount.setxattr(self._at(path), _ATTRIBUTES, _sparse(now))
 
     def mkdir(self, path: str) -> None:
         self.mount.mkdir(self._at(path), 0o700)
@@ -182,6 +233,8 @@ class HostSide:
     def _in(self, path: str) -> Iterator[tuple[int, str]]:
         """The directory that a path's last name is in, by its descriptor."""
         *parents, name = [self.top, *path.split("/")] if path else [self.top]
+        if path.startswith("/"):
+            parents, name = [], path[1:]
         fd = os.dup(self.root)
         try:
             for parent in parents:
@@ -223,6 +276,30 @@ class HostSide:
         with self._in(path) as (fd, name):
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
             return HostFile(os.open(name, flags, dir_fd=fd))
+
+    def part(self, path: str) -> str:
+        return _part(path)
+
+    def rename(self, path: str, new: str) -> None:
+        with self._in(path) as (fd, name), self._in(new) as (new_fd, new_name):
+            os.rename(name, new_name, src_dir_fd=fd, dst_dir_fd=new_fd)
+
+    def free(self) -> int:
+        try:
+            flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
+            top = os.open(self.top, flags, dir_fd=self.root)
+        except OSError:
+            top = os.dup(self.root)
+        try:
+            found = os.fstatvfs(top)
+        finally:
+            os.close(top)
+        return found.f_bavail * found.f_frsize
+
+    def allow_holes(self, path: str) -> None:
+        with self._in(path) as (fd, name):
+            at = f"/proc/self/fd/{fd}/{name}"
+            os.setxattr(at, _ATTRIBUTES, _sparse(os.getxattr(at, _ATTRIBUTES)))
 
     def mkdir(self, path: str) -> None:
         with self._in(path) as (fd, name):

@@ -9,48 +9,23 @@ Installed under an entry point, so that whatever opens URLs by fsspec opens thes
 
 from __future__ import annotations
 
-import atexit
 import errno
 import os
 import stat
-import sys
-import threading
-import weakref
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import IO, Any
 
 from fsspec.spec import AbstractFileSystem
 
+from . import _shared
 from ._address import Address, is_remote
 from ._errors import forks
-from ._image import Mode, Secret
-from ._image import open as open_image
+from ._image import Secret, Selector, selected
 from ._mount import Mount
+from ._shared import Wish
 
 _PREFIX = "tane://"
-
-# Mounts in use, by what was opened and how: one kernel for each.
-_mounts: weakref.WeakValueDictionary[Any, Mount] = weakref.WeakValueDictionary()
-_lock = threading.Lock()
-
-
-def _in_child() -> None:
-    # The parent's are of no use, and another thread may have held the lock.
-    global _lock, _mounts
-    _lock, _mounts = threading.Lock(), weakref.WeakValueDictionary()
-
-
-os.register_at_fork(after_in_child=_in_child)
-
-
-@atexit.register
-def _close_all() -> None:
-    for mount in list(_mounts.values()):
-        try:
-            mount.close()
-        except OSError as error:
-            print(f"{_PREFIX}{mount.image.path}: {error}", file=sys.stderr)
 
 
 class TaneFileSystem(AbstractFileSystem):
@@ -59,7 +34,8 @@ class TaneFileSystem(AbstractFileSystem):
     Nothing is written unless storage option `writable` is True; that locks the
     image until `close()` or the end of the process. A file that was written is in
     the image once it is closed. The other options are those of `tane.open`. File
-    systems of one image with the same options share a kernel, in all threads.
+    systems of one image with the same options share a kernel, in all threads, and who
+    reads sees what another one writes.
 
     After a fork the child opens images for itself, if they are only read.
     """
@@ -70,7 +46,7 @@ class TaneFileSystem(AbstractFileSystem):
     def __init__(
         self,
         image: str | os.PathLike[str],
-        selector: str | None = None,
+        selector: Selector | None = None,
         *,
         writable: bool = False,
         format: str | None = None,
@@ -91,26 +67,33 @@ class TaneFileSystem(AbstractFileSystem):
         super().__init__(**storage_options)
         remote = is_remote(os.fspath(image))
         self.image = os.fspath(image) if remote else os.path.realpath(image)
-        self.selector = selector
+        self.selector = None if selector is None else selected(selector)
         self.writable = writable
-        mode: Mode = "rw" if writable else "r"
         secrets = (passphrase,) if isinstance(passphrase, (str, bytes)) else passphrase
-        self._how: dict[str, Any] = {
-            "mode": mode,
+        options = {
             "format": format,
             "overlay": overlay,
             "trust": tuple(trust),
             "with_images": tuple(with_images),
             "lower": tuple(lower),
             "passphrase": tuple(secrets),
-            "fstype": fstype,
-            "options": mount_options,
             "memory": memory,
             "kernel_image": kernel_image,
             "jail": jail,
             "memory_limit": memory_limit,
             "time_limit": time_limit,
         }
+        mount = {
+            "selector": self.selector,
+            "fstype": fstype,
+            "options": mount_options,
+        }
+        self._wish = Wish(
+            self.image,
+            "rw" if writable else "r",
+            tuple(options.items()),
+            tuple(mount.items()),
+        )
         self._kept: Mount | None = None
         self._forks = forks()
 
@@ -123,20 +106,16 @@ class TaneFileSystem(AbstractFileSystem):
         if self.writable and kept is not None and self._forks != forks():
             # Both would write to one file system. This says why not.
             kept._do(_refused, "/")
-        key = (self.image, self.selector, *self._how.values())
-        with _lock:
-            mount = _mounts.get(key)
-            if mount is None or mount._handle is None:
-                mount = open_image(self.image, self.selector, **self._how)
-                _mounts[key] = mount
+        mount = _shared.mounted(self._wish)
         self._kept, self._forks = mount, forks()
         return mount
 
     def close(self) -> None:
-        """Unmount and unlock the image; used again, it is opened again."""
+        """Unmount and unlock the image; used again, it is opened again. Who only reads
+        leaves to who writes what both use."""
         kept, self._kept = self._kept, None
-        if kept is not None:
-            kept.close()
+        if kept is not None and (self.writable or kept.image.mode == "r"):
+            _shared.close(kept)
 
     def sync(self) -> None:
         """Everything written so far is in the image when this returns."""
@@ -266,7 +245,9 @@ class TaneFileSystem(AbstractFileSystem):
             raise NotImplementedError("tane:// has no transactions")
         if "r" not in mode or "+" in mode:
             self._may_write(path)
-        file = self.mount.open(path, mode)
+        mount = self.mount
+        file = mount.open(path, mode)
+        _shared.using(mount, file)
         if mode != "rb":
             file.raw.sync_on_close = True  # type: ignore[attr-defined]
         return file

@@ -280,3 +280,107 @@ def test_what_a_file_system_has_otherwise_is_a_warning_or_an_error(
             mount.copy_in(tmp_path / "t/a", "/again", strict=True)
         os.utime(tmp_path / "t/a", ns=(10**18, 10**18))
         mount.copy_in(tmp_path / "t/a", "/again", strict=True)
+
+
+def fat(tmp_path: Path, mib: int) -> Path:
+    image = tmp_path / "fat.img"
+    with image.open("wb") as new:
+        new.truncate(mib << 20)
+    run("mkfs.vfat", image)
+    return image
+
+
+@pytest.mark.filterwarnings("ignore::tane.LossWarning")
+def test_a_file_that_does_not_fit_costs_only_itself(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    (tree / "d").mkdir(parents=True)
+    with (tree / "d/large").open("wb") as file:
+        file.truncate(64 << 20)
+    (tree / "a:b").write_bytes(b"no name there")
+    for n in range(100):
+        (tree / f"d/small{n}").write_bytes(b"small")
+    image = fat(tmp_path, 4)
+    with tane.open(image, mode="rw") as mount:
+        with pytest.raises(tane.CopyError, match="2 not copied") as raised:
+            mount.copy_in(tree, "/tree")
+        missing = {path: error.errno for path, error in raised.value.errors}
+        assert missing == {"d/large": errno.ENOSPC, "a:b": errno.EINVAL}
+        assert not raised.value.stopped
+        assert len(mount.listdir("/tree/d")) == 100
+        assert mount.listdir("/tree") == ["d"]
+    run("fsck.vfat", "-n", image)
+
+
+@pytest.mark.filterwarnings("ignore::tane.LossWarning")
+def test_a_full_destination_ends_the_copy_and_all_that_is_missing_is_named(
+    tmp_path: Path,
+) -> None:
+    tree = tmp_path / "tree"
+    wanted = set()
+    for n in range(600):
+        path = f"d{n % 3}/file{n}"
+        (tree / path).parent.mkdir(parents=True, exist_ok=True)
+        (tree / path).write_bytes(bytes(3000))
+        wanted.add(path)
+    image = fat(tmp_path, 1)
+    with tane.open(image, mode="rw") as mount:
+        with pytest.raises(tane.CopyError) as raised:
+            mount.copy_in(tree, "/tree")
+        assert raised.value.stopped and raised.value.errno == errno.ENOSPC
+        missing = {path for path, _ in raised.value.errors if "file" in path}
+        top = mount / "tree"
+        found = {str(p.relative_to(top)) for p in top.rglob("file*")}
+        assert len(found) > 100 and not found & missing
+        assert found | missing == wanted
+        assert not list(top.rglob("*.part"))
+    run("fsck.vfat", "-n", image)
+
+
+def test_without_links_each_name_is_a_file_and_that_is_told(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "one").write_bytes(b"linked")
+    os.link(tree / "one", tree / "other")
+    (tree / "soft").symlink_to("one")
+    with tane.open(fat(tmp_path, 4), mode="rw") as mount:
+        with pytest.warns(tane.LossWarning) as told:
+            mount.copy_in(tree, "/tree")
+        said = " ".join(str(one.message) for one in told)
+        assert "its hard link was left behind" in said
+        assert "soft: it (a symlink) was left behind" in said
+        assert sorted(mount.listdir("/tree")) == ["one", "other"]
+        assert mount.read_bytes("/tree/other") == b"linked"
+
+
+def test_a_file_that_fails_leaves_what_was_there(
+    mount: tane.Mount, tmp_path: Path
+) -> None:
+    def stop(done: int, total: int) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    (tmp_path / "hello").write_bytes(b"new")
+    with pytest.raises(KeyboardInterrupt):
+        mount.copy_in(tmp_path / "hello", "/hello", callback=stop)
+    assert mount.read_bytes("/hello") == b"from the image\n"
+    assert sorted(mount.listdir("/")) == ["dir", "hello", "lost+found"]
+
+
+@pytest.mark.filterwarnings("ignore::tane.LossWarning")
+def test_ntfs_keeps_holes_both_ways(tmp_path: Path) -> None:
+    image = tmp_path / "ntfs.img"
+    with image.open("wb") as new:
+        new.truncate(16 << 20)
+    run("mkfs.ntfs", "-q", "-F", image)
+    with (tmp_path / "f").open("wb") as file:
+        file.truncate(100 << 20)
+        file.seek(99 << 20)
+        file.write(b"data")
+    with tane.open(image, mode="rw") as mount:
+        mount.copy_in(tmp_path / "f", "/f")
+    with tane.open(image) as mount:
+        mount.copy_out("/f", tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == (tmp_path / "f").read_bytes()
+    assert (tmp_path / "back").stat().st_blocks * 512 < 1 << 20
+    said = run("ntfsinfo", "-F", "/f", image)
+    assert "SPARSE_FILE" in said and run("ntfscat", image, "f").count("data") == 1

@@ -7,6 +7,7 @@ import errno
 import os
 import pickle
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,8 +16,9 @@ from typing import Any
 import fsspec
 import pandas as pd
 import pytest
-from conftest import MakeImage, fsck, run
+from conftest import MakeImage, fsck, fsck_partitioned, run
 
+import tane
 from tane.fs import TaneFileSystem
 
 CSV = b"name,number\none,1\ntwo,2\n"
@@ -207,9 +209,122 @@ def test_a_file_system_can_be_sent(data: Path) -> None:
 def test_writing_locks_until_close(data: Path) -> None:
     fs = fsspec.filesystem("tane", image=str(data), writable=True)
     fs.touch("/f")
-    locked = fsspec.filesystem("tane", image=str(data), writable=True, memory=64 << 20)
     with pytest.raises(OSError, match="in use by another program"):
-        locked.ls("/")
+        tane.open(data)
     fs.close()
-    assert "/f" in locked.ls("/", detail=False)
-    locked.close()
+    tane.open(data).close()
+
+
+def test_one_process_reads_and_writes_an_image(data: Path) -> None:
+    url, new = f"tane://{data}:/data.csv", f"tane://{data}:/new.csv"
+    writable = {"writable": True}
+    frame = pd.read_csv(url)
+    frame["number"] += 1
+    frame.to_csv(new, index=False, storage_options=writable)
+    # By the file system that has read before, and does not write.
+    assert pd.read_csv(new).equals(frame)
+    frame.to_csv(url, index=False, storage_options=writable)
+    assert pd.read_csv(url).equals(frame)
+    with pytest.raises(OSError, match="writable=True"):
+        frame.to_csv(url)
+    # The other way round, by another name, and with a kernel of another size.
+    link = data.with_name("link.img")
+    link.hardlink_to(data)
+    options = {"memory": 128 << 20}
+    assert pd.read_csv(f"tane://{link}:/new.csv", storage_options=options).equals(frame)
+    frame.to_csv(f"tane://{link}:/more.csv", storage_options=options | writable)
+    fs, _ = fsspec.url_to_fs(url, **writable)
+    reader, _ = fsspec.url_to_fs(url)
+    assert reader.mount is fs.mount
+    reader.close()
+    assert fs.exists("/more.csv")
+    fs.close()
+    assert reader.exists("/more.csv")
+    with tane.open(data) as alone:
+        assert alone.exists("more.csv")
+    reader.close()
+    fsck(data)
+
+
+def test_file_systems_of_one_disk_are_read_and_written_in_one_process(
+    partitioned: Path,
+) -> None:
+    with tane.Image(partitioned, mode="rw") as image, image.mount("2") as mount:
+        (mount / "one").write_bytes(b"1")
+    read = fsspec.filesystem("tane", image=str(partitioned), selector="2")
+    assert read.cat("/one") == b"1"
+    label = fsspec.filesystem(
+        "tane", image=str(partitioned), selector="label=test", writable=True
+    )
+    label.pipe_file("/two", b"2")
+    assert read.cat("/two") == b"2"
+    label.close()
+    read.close()
+    fsck_partitioned(partitioned)
+
+
+def test_who_reads_goes_on_in_all_threads_when_another_begins_to_write(
+    data: Path,
+) -> None:
+    held = fsspec.filesystem("tane", image=str(data)).mount
+    ends, wrong, reads = threading.Event(), [], []
+
+    def read() -> None:
+        fs = fsspec.filesystem("tane", image=str(data))
+        while not ends.is_set():
+            try:
+                assert fs.cat("/d/a") == b"aaa" and held.read_bytes("/d/b") == b"bb"
+                assert fs.ls("/d", detail=False)
+            except BaseException as error:
+                wrong.append(error)
+                raise
+            reads.append(1)
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(3):
+        fs = fsspec.filesystem("tane", image=str(data), writable=True)
+        before = len(reads)
+        fs.pipe_file("/new", b"x")
+        while len(reads) < before + 20 and not wrong:
+            time.sleep(0.001)
+        fs.close()
+        if wrong:
+            break
+    ends.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    fs.close()
+    fsspec.filesystem("tane", image=str(data)).close()
+    fsck(data)
+
+
+def test_a_file_that_is_being_read_is_not_taken_away(data: Path) -> None:
+    reader = fsspec.filesystem("tane", image=str(data))
+    writer = fsspec.filesystem("tane", image=str(data), writable=True)
+    with reader.open("/data.csv", "rb") as file:
+        with pytest.raises(OSError, match="open for reading: close them") as busy:
+            writer.touch("/f")
+        assert busy.value.errno == errno.EBUSY
+        assert file.read() == CSV
+    writer.touch("/f")
+    with reader.open("/data.csv", "rb") as file:
+        assert file.read() == CSV
+    assert reader.exists("/f")
+    writer.close()
+    fsck(data)
+
+
+def test_an_image_that_somebody_else_has_is_still_read(data: Path) -> None:
+    reader = fsspec.filesystem("tane", image=str(data))
+    writer = fsspec.filesystem("tane", image=str(data), writable=True)
+    assert reader.cat("/d/a") == b"aaa"
+    with tane.open(data):
+        with pytest.raises(OSError, match="in use by another program"):
+            writer.touch("/f")
+        assert reader.cat("/d/a") == b"aaa"
+    writer.touch("/f")
+    writer.close()
+    reader.close()

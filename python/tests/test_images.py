@@ -64,7 +64,7 @@ def test_a_selector_chooses_the_partition(image: Path, tmp_path: Path) -> None:
         tane.open(disk, "1")
     assert refused.value.errno == errno.ENXIO
     assert [v.selector for v in refused.value.choices] == [None, "1", "2"]
-    for at in ("2", "label=test"):
+    for at in ("2", 2, "label=test"):
         with tane.open(disk, at) as mount:
             assert mount.read_bytes("hello") == b"from the image\n"
     with tane.open(f"{disk}@2") as mount:
@@ -81,6 +81,8 @@ def test_a_selector_chooses_the_partition(image: Path, tmp_path: Path) -> None:
     assert "choose one: 1, 2" in str(several.value)
     with pytest.raises(ValueError, match="not a selector"):
         tane.open(disk, "two")
+    with pytest.raises(TypeError, match="a str or an int"):
+        tane.open(disk, True)
 
 
 def test_containers_are_told_by_their_content(image: Path, tmp_path: Path) -> None:

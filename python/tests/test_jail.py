@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import signal
 import subprocess
@@ -12,9 +13,10 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import MakeImage
+from conftest import MakeImage, fsck
 
 import tane
 
@@ -138,6 +140,52 @@ def test_an_interrupt_ends_the_wait_for_a_silent_worker(image: Path) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert mount.image is not None
+
+
+def test_a_call_that_was_given_up_keeps_no_file_open(image: Path) -> None:
+    def ring(*_: object) -> None:
+        raise TimeoutError
+
+    kept = []
+    before = signal.signal(signal.SIGALRM, ring)
+    gc.disable()
+    try:
+        with tane.open(image, mode="rw") as mount:
+            pid = worker(mount)
+            for call in ("write", "read", "pread", "truncate", "sync", "stat"):
+                file: Any = mount.open("f", "wb+", 0)
+                arguments = {"write": (bytes(1 << 20),), "pread": (1, 0)}.get(call, ())
+                stop(pid)
+                signal.setitimer(signal.ITIMER_REAL, 0.1)
+                with pytest.raises(TimeoutError) as given_up:
+                    getattr(file, call)(*arguments)
+                # Its traceback has the variables of whoever was in the call.
+                kept.append(given_up)
+                os.kill(pid, signal.SIGCONT)
+                file.close()
+        # It was unmounted: nothing of it was busy.
+    finally:
+        gc.enable()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert len(kept) == 6
+    fsck(image)
+
+
+def test_an_image_is_free_whoever_keeps_an_error_of_it(image: Path) -> None:
+    gc.disable()
+    try:
+        with (
+            tane.Image(image, mode="rw") as opened,
+            pytest.raises(tane.SelectorError) as error,
+        ):
+            opened.mount("7")
+        with pytest.raises(tane.SelectorError) as again:
+            tane.open(image, "7", "rw")
+        tane.open(image, mode="rw").close()
+    finally:
+        gc.enable()
+    assert error.value.choices == again.value.choices
 
 
 def test_a_signal_whose_handler_returns_interrupts_nothing(image: Path) -> None:

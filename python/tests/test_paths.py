@@ -99,6 +99,24 @@ def test_kinds_are_told_apart(top: Any) -> None:
     assert (top / "link/two.txt").samefile(top / "a/b/two.txt")
 
 
+def test_owner_and_group_are_names_of_the_image(mount: tane.Mount) -> None:
+    (mount / "etc").mkdir()
+    (mount / "f").touch()
+    (mount / "f").chown(4711, 4712)
+    for name in ((mount / "f").owner, (mount / "f").group):
+        with pytest.raises(KeyError):
+            name()
+    passwd = "# none\nroot:x:0:0::/:/bin/sh\nmine:x:4711:1::/:\nalias:x:4711:1::/:\n"
+    (mount / "etc/passwd").write_text(passwd)
+    (mount / "etc/group").write_text("root:x:0:\nours:x:4712:mine\n")
+    assert ((mount / "f").owner(), (mount / "f").group()) == ("mine", "ours")
+    assert ((mount / "etc").owner(), (mount / "etc").group()) == ("root", "root")
+    (mount / "etc/passwd").unlink()
+    mount.mknod("etc/passwd", stat.S_IFIFO | 0o600)
+    with pytest.raises(KeyError):
+        (mount / "f").owner()
+
+
 def test_resolve_follows_links(top: Any) -> None:
     fill(top)
     top = top.resolve()

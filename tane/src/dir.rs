@@ -86,7 +86,7 @@ impl Dir {
     pub fn read_dir(&self) -> Result<ReadDir> {
         let flags = libc::O_RDONLY | libc::O_DIRECTORY;
         let fd = self.fd.kernel.openat(self.fd.raw, c".", flags, 0);
-        fd.map(ReadDir::new)
+        fd.map(|fd| ReadDir::new(fd, Path::new("")))
             .map_err(|errno| errno.during("read the directory"))
     }
 

@@ -11,7 +11,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tane_devices::{AttachError, Attached, Block, BlockOptions};
-use tane_images::{Backend, Format, ImageOptions, Layer, Login, Overlay, Ram, Redo};
+use tane_images::{
+    buffer_mut, Backend, Format, ImageOptions, Layer, Login, Overlay, Patience, Ram, Redo,
+};
 
 /// How an image becomes a disk.
 #[derive(Clone, Debug, Default)]
@@ -91,6 +93,12 @@ impl DiskOptions {
         self
     }
 
+    /// See [`ImageOptions::wait`].
+    pub fn wait(&mut self, patience: Patience) -> &mut Self {
+        self.image.wait(patience);
+        self
+    }
+
     /// Called with a sentence for the user about what takes long or room.
     pub fn notice(&mut self, say: impl Fn(&str) + Send + Sync + 'static) -> &mut Self {
         self.image.notice(say);
@@ -143,8 +151,9 @@ pub(crate) struct Inner {
 
 impl Kernel {
     /// Give the kernel a disk image: a file or block device of the host, or one on
-    /// a web server (`https://…`), which can only be read. What it is (raw, qcow2, VMDK, VHD, VHDX, a compressed stream) is told by its
-    /// content, and no file that it names is opened unless it lies beside it.
+    /// a web server (`https://…`), which can only be read. What it is (a raw disk,
+    /// one of the [`Format`]s) is told by its content, and no file that it names is
+    /// opened unless it lies beside it.
     ///
     /// Errors: what opening it says; ENOSPC no device slot is free.
     pub fn open_disk(&self, path: impl AsRef<Path>, options: &DiskOptions) -> Result<Disk> {
@@ -201,6 +210,7 @@ impl Kernel {
             serial: options.serial.clone(),
             read_only: options.read_only && !options.snapshot,
             sector_size: options.sector_size,
+            unit: unit(&*backend),
             in_order: options.in_order,
             ..Default::default()
         };
@@ -249,6 +259,23 @@ impl Kernel {
             .ok_or_else(|| lost("its device has no disk"))??;
         let name = disk.into_file_name().to_string_lossy().into_owned();
         Ok((block.join(&name), name))
+    }
+}
+
+/// What the disk's size is rounded up to. Of a file system that is packed and has its
+/// length in front, the last block may be there in part only: cut out of firmware, or
+/// made by `mksquashfs -nopad`. All else may have something at its very end.
+fn unit(backend: &dyn Backend) -> u64 {
+    const SECTOR: u64 = 512;
+    const BLOCK: u64 = 4096;
+    if backend.size().is_multiple_of(BLOCK) {
+        return SECTOR;
+    }
+    let mut head = vec![0; backend.size().min(BLOCK) as usize];
+    let read = backend.read(&[buffer_mut(&mut head)], 0);
+    match read.is_ok() && probe::is_packed(&head) {
+        true => BLOCK,
+        false => SECTOR,
     }
 }
 

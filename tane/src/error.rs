@@ -142,6 +142,7 @@ pub fn errno_or_guess(error: &io::Error) -> i32 {
         PermissionDenied => libc::EACCES,
         AlreadyExists => libc::EEXIST,
         WouldBlock => libc::EAGAIN,
+        Interrupted => libc::EINTR,
         ResourceBusy => libc::EBUSY,
         IsADirectory => libc::EISDIR,
         ReadOnlyFilesystem => libc::EROFS,

@@ -6,7 +6,6 @@ use crate::error::{errno_or_guess, Error, Result};
 use crate::probe;
 use crate::volumes::{raid_at_end, RAID_MARK};
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// An image that is open, and no kernel's disk yet. Between the two is the time to
@@ -20,6 +19,11 @@ impl DiskImage {
     /// Bytes of the disk that it is of.
     pub fn size(&self) -> u64 {
         self.image.backend.size()
+    }
+
+    /// The files that it consists of, the one that was named first.
+    pub fn layers(&self) -> &[tane_images::Layer] {
+        &self.image.layers
     }
 
     /// Whether the whole of it is a file system that every kernel image can read and
@@ -58,8 +62,8 @@ impl DiskOptions {
     /// whoever named it, as the `tane` command tells it.
     ///
     /// Errors: ENOENT, EISDIR, EINVAL it cannot be an image; EBUSY another program
-    /// writes it, or uses it while this one would write; what opening the container
-    /// says.
+    /// writes it, or uses it while this one would write, or the host has it mounted;
+    /// EINTR the wait for that was given up; what opening the container says.
     pub fn open_image(&self, path: impl AsRef<Path>) -> Result<DiskImage> {
         let path = path.as_ref();
         check(path)?;
@@ -107,10 +111,6 @@ fn explain(path: &Path, write: bool, error: &std::io::Error) -> Error {
     // Of this file, and not of its overlay or what it names.
     let by_host = text.contains("(os error ") && text.contains(&name);
     let text = match errno {
-        libc::EBUSY | libc::EAGAIN => {
-            let who = locker(path).map_or(String::new(), |pid| format!(" (pid {pid})"));
-            format!("is in use by another program{who}: wait until it ends")
-        }
         // What the host's kernel refused; else the container's own reason.
         libc::EACCES | libc::EPERM if by_host => {
             let verb = if write { "write to" } else { "read" };
@@ -123,17 +123,4 @@ fn explain(path: &Path, write: bool, error: &std::io::Error) -> Error {
         }
     };
     fail(errno, path, text)
-}
-
-/// Who holds the lock: `1: FLOCK ADVISORY WRITE pid major:minor:inode …`.
-fn locker(image: &Path) -> Option<u32> {
-    let inode = format!(":{}", image.metadata().ok()?.ino());
-    let locks = std::fs::read_to_string("/proc/locks").ok()?;
-    locks.lines().find_map(|line| {
-        let mut fields = line.split_whitespace().filter(|f| *f != "->").skip(1);
-        let kind = fields.next()?;
-        let pid = fields.nth(2)?;
-        let is_it = kind == "FLOCK" && fields.next()?.ends_with(&inode);
-        is_it.then(|| pid.parse().ok())?
-    })
 }

@@ -1,9 +1,8 @@
 //! What a jail must leave open so that an image can be opened in it.
 
 use crate::address::is_remote;
-use std::fs::File;
 use std::path::{Path, PathBuf};
-use tane_images::{detect, redo_path, Access, Format, Raw};
+use tane_images::{look_who_has, redo_path, Format, ImageOptions};
 use tane_jail::Jail;
 
 /// How an image is about to be opened, as far as it says which files that takes.
@@ -21,8 +20,8 @@ pub struct ImageFiles {
 
 impl ImageFiles {
     /// Let a jail open the image at `path`, with all files that it may consist of:
-    /// as its format is told by its first bytes, a raw disk is one file, and what
-    /// can name others has its directory and the trusted places.
+    /// those that it names are looked up, and read unless they hold a part of it that is
+    /// to be written. Of the others in its directory none is let in.
     ///
     /// What does not exist is left out: opening it says so.
     pub fn allow(&self, jail: &mut Jail, path: &Path) {
@@ -34,31 +33,39 @@ impl ImageFiles {
         let Ok(real) = path.canonicalize() else {
             return;
         };
-        let allow = |jail: &mut Jail, path: &Path| match self.write && self.overlay.is_none() {
-            true => drop(jail.write(path)),
-            false => drop(jail.read(path)),
-        };
-        allow(jail, &real);
-        self.allow_redo(jail, &real);
-        let format = self.format.unwrap_or_else(|| sniff(&real));
-        if format.is_stream() {
-            allow_unpacking(jail);
+        let write = self.write && self.overlay.is_none();
+        let mut options = ImageOptions::new();
+        options.write(write);
+        if let Some(format) = self.format {
+            options.format(format);
         }
-        if format.is_stream() || matches!(format, Format::Qcow2 | Format::Vmdk) {
-            // Beside the image, and beside a symlink to it.
-            let here = directory_of(path.parent().unwrap_or(Path::new("")));
-            for dir in real.parent().into_iter().chain([here.as_path()]) {
-                allow(jail, dir);
+        for place in &self.trust {
+            options.trust(place);
+        }
+        self.allow_redo(jail, &real);
+        let found = options.files(path);
+        if found.iter().any(|layer| layer.format.is_stream()) {
+            allow_unpacking(jail);
+            // What it holds may name these, and is known too late.
+            for path in self.trust.iter().filter(|path| path.exists()) {
+                jail.read(path);
             }
-            for path in self.trust.iter().filter(|p| p.exists()) {
-                allow(jail, path);
-            }
+        }
+        let named = found.into_iter().map(|layer| (layer.path, layer.write));
+        // The image itself also if nobody can make anything of it.
+        for (path, write) in std::iter::once((real, write)).chain(named) {
+            match write {
+                true => jail.write(&path),
+                false => jail.read(&path),
+            };
+            look_who_has(&path, write);
         }
     }
 
     /// Let a jail see, or finish, a change of the file that was interrupted.
     fn allow_redo(&self, jail: &mut Jail, file: &Path) {
-        if let Some(redo) = redo_path(file).filter(|redo| redo.exists()) {
+        let is_filled = |redo: &PathBuf| redo.metadata().is_ok_and(|found| found.len() > 0);
+        if let Some(redo) = redo_path(file).filter(is_filled) {
             match self.write {
                 true => jail.write(redo),
                 false => jail.read(redo),
@@ -71,6 +78,7 @@ impl ImageFiles {
         match &self.overlay {
             Some(file) if file.exists() => {
                 jail.write(file);
+                look_who_has(file, self.write);
                 self.allow_redo(jail, file);
             }
             Some(file) if self.write => drop(jail.create_beneath(directory_of(file))),
@@ -107,15 +115,6 @@ const NETWORK: &[&str] = &[
     "/usr/share/ca-certificates",
     "/usr/local/share/ca-certificates",
 ];
-
-fn sniff(image: &Path) -> Format {
-    let access = Access {
-        write: false,
-        direct: false,
-    };
-    let raw = File::open(image).and_then(|file| Raw::from_file(file, access));
-    raw.and_then(|raw| detect(&raw)).unwrap_or(Format::Raw)
-}
 
 /// A directory itself; of anything else, the directory that it is or would be in,
 /// symlinks followed.

@@ -161,6 +161,26 @@ pub(crate) fn hfsplus(read: Read) -> Option<String> {
     Some(utf16_be(node.get(22..22 + 2 * units)?))
 }
 
+/// Of one inside a classic HFS, which says where it begins (Technical Note 1150).
+pub(crate) fn wrapped_hfsplus(read: Read) -> Option<String> {
+    let outer = read(1024, 162)?;
+    let block = u64::from(be32(&outer, 20)?);
+    let first = u64::from(be16(&outer, 28)?) * 512;
+    let start = first + u64::from(be16(&outer, 126)?) * block;
+    hfsplus(&|at, len| read(start.checked_add(at)?, len))
+}
+
+/// Whether the descriptor is there that says where the others are.
+pub(crate) fn has_udf_anchor(read: Read) -> bool {
+    let anchor = |block: u64| {
+        let bytes = read(256 * block, 16)?;
+        Some(le16(&bytes, 0)? == 2 && le32(&bytes, 12)? == 256)
+    };
+    [2048, 512, 4096, 1024]
+        .into_iter()
+        .any(|block| anchor(block) == Some(true))
+}
+
 pub(crate) fn udf(read: Read) -> Option<String> {
     [2048, 512, 4096, 1024]
         .into_iter()

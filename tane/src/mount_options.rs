@@ -136,14 +136,21 @@ impl MountOptions {
             return self.mount_as(kernel, source, fstype);
         }
         match probe::probe(kernel, Path::new(source))? {
-            Some(found) => self.mount_as(kernel, source, &found.fstype),
+            Some(found) => match probe::description(&found.fstype) {
+                None => self.mount_as(kernel, source, &found.fstype),
+                Some(what) => Err(Errno(libc::ENODEV)
+                    .on("mount", Path::new(source))
+                    .with_text(format!("is {what}"))),
+            },
             None => self.try_all(kernel, source),
         }
     }
 
-    /// Nothing we recognise: ask every file system the kernel has.
+    /// Nothing we recognise: ask every file system the kernel has, but for those that
+    /// take it for theirs by next to nothing.
     fn try_all(&self, kernel: &Kernel, source: &OsStr) -> Result<Mount> {
-        for fstype in kernel.filesystems(true)? {
+        let all = kernel.filesystems(true)?.into_iter();
+        for fstype in all.filter(|fstype| !["adfs", "v7"].contains(&fstype.as_str())) {
             if let Ok(mount) = self.mount_as(kernel, source, &fstype) {
                 return Ok(mount);
             }
@@ -158,7 +165,7 @@ impl MountOptions {
         let mut context = None;
         let made = self.context(kernel, source, fstype, &mut context);
         made.map_err(|errno| {
-            let said = context.map(|fs| messages(&fs)).unwrap_or_default();
+            let said = context.as_ref().map(messages);
             explain(kernel, errno, source, fstype, said, log)
         })
     }
@@ -183,11 +190,38 @@ impl MountOptions {
                 Some(value) => with_cstr(value.as_bytes(), |value| set(name, value)),
             })?;
         }
+        for (name, value) in self.implied(kernel, source, fstype) {
+            match value {
+                None => kernel.fsconfig(fs, &Config::Flag(name)),
+                Some(value) => set(name, value),
+            }?;
+        }
         kernel.fsconfig(fs, &Config::Create)?;
         let root = kernel.fsmount(fs, self.attributes())?;
         let place = attach(kernel, &root)?;
         let source = Path::new(source);
         Ok(Mount::new(root, place, fstype.to_owned(), source))
+    }
+
+    /// What the content says and Linux wants to be told nevertheless.
+    fn implied(
+        &self,
+        kernel: &Kernel,
+        source: &OsStr,
+        fstype: &str,
+    ) -> Vec<(&'static CStr, Option<&'static CStr>)> {
+        let is_given = |wanted: &str| self.options.iter().any(|(name, _)| name == wanted);
+        match fstype {
+            "ufs" if !is_given("ufstype") => {
+                let dialect = probe::ufs_dialect(kernel, Path::new(source));
+                dialect.map(|d| (c"ufstype", Some(d))).into_iter().collect()
+            }
+            // Others show attributes and ACLs unless told not to.
+            "reiserfs" if !is_given("nouser_xattr") && !is_given("noacl") => {
+                vec![(c"user_xattr", None), (c"acl", None)]
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn attributes(&self) -> u64 {
@@ -242,33 +276,51 @@ fn messages(fs: &Fd) -> Vec<String> {
     lines
 }
 
-/// An errno, with everything that was said about it.
+/// An errno, with everything that was said about it. `told`: by a file system that the
+/// kernel knows.
 fn explain(
     kernel: &Kernel,
     errno: Errno,
     source: &OsStr,
     fstype: &str,
-    mut said: Vec<String>,
+    told: Option<Vec<String>>,
     log: usize,
 ) -> Error {
-    // Older file systems tell the log only, naming their device in brackets.
+    let is_known = told.is_some();
+    let mut said = told.unwrap_or_default();
+    // Older file systems tell the log only.
     let device = Path::new(source).file_name().unwrap_or(source);
-    let tag = format!("({})", device.to_string_lossy());
+    let device = device.to_string_lossy();
     let log = kernel.dmesg().get(log..).unwrap_or_default().to_owned();
-    let lines = log.lines().filter(|line| line.contains(&tag));
-    said.extend(lines.take(8).map(|line| strip_time(line).to_owned()));
+    let lines = log.lines().map(strip_time);
+    let lines = lines.filter(|line| is_cause(line, &device, fstype));
+    said.extend(lines.take(8).map(str::to_owned));
     let disk = kernel.disk_of(Path::new(source));
     if errno.0 == libc::EACCES && disk.is_some_and(|disk| disk.read_only().unwrap_or(false)) {
         said.push(String::from("the disk is read-only"));
     }
-    if errno.0 == libc::ENODEV {
-        said.push(format!("this kernel does not know the type {fstype}"));
-    } else {
-        said.insert(0, format!("as {fstype}"));
+    match is_known {
+        true => said.insert(0, format!("as {fstype}")),
+        false => said.push(format!("this kernel does not know the type {fstype}")),
     }
     errno
         .on("mount", Path::new(source))
         .with_text(said.join("; "))
+}
+
+/// Whether a line of the log tells why this device could not be mounted.
+fn is_cause(line: &str, device: &str, fstype: &str) -> bool {
+    let of_word = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let names_it = line.split(|c| !of_word(c)).any(|word| word == device);
+    // Some name no device, as in "SQUASHFS error: …" and "UDF-fs: …".
+    let prefix = match fstype {
+        "iso9660" => "isofs",
+        other => other,
+    };
+    let start = line.get(..prefix.len()).unwrap_or_default();
+    let is_own = start.eq_ignore_ascii_case(prefix) && !line.contains('(');
+    // What btrfs says of each mount.
+    (names_it || is_own) && !line.starts_with("BTRFS info") && !line.starts_with("BTRFS: device")
 }
 
 /// A line of the log without its priority and time.
@@ -302,6 +354,27 @@ mod tests {
         ];
         let expected = expected.map(|(n, v)| (n.to_owned(), v.map(str::to_owned)));
         assert_eq!(options.options, expected);
+    }
+
+    #[test]
+    fn lines_of_the_log_are_causes_if_they_are_about_the_device_or_the_type() {
+        for line in [
+            "EXT4-fs (vda1): bad geometry",
+            "BTRFS error (device vda1): open_ctree failed: -2",
+            "erofs: (device vda1): unsupported features",
+            "I/O error, dev vda1, sector 2",
+            "UDF-fs: warning: no anchor",
+        ] {
+            assert!(is_cause(line, "vda1", "udf"), "{line}");
+        }
+        for line in [
+            "EXT4-fs (vda): bad geometry",
+            "EXT4-fs (vda10): bad geometry",
+            "BTRFS info (device vda1): first mount",
+            "UDF-fs: warning (device vdb): no anchor",
+        ] {
+            assert!(!is_cause(line, "vda1", "udf"), "{line}");
+        }
     }
 
     #[test]

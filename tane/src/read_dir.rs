@@ -1,10 +1,12 @@
 //! Listing a directory.
 
-use crate::error::{Error, Result};
-use crate::metadata::FileType;
+use crate::error::{Errno, Error, Result};
+use crate::metadata::{FileType, Metadata};
 use crate::sys::Fd;
-use std::ffi::{CStr, OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// One getdents64(2) fills it: some 1,000 entries of ordinary names.
 const BUFFER: usize = 32 * 1024;
@@ -20,7 +22,10 @@ const FILLS: u32 = 4;
 /// As an iterator it gives owned [`DirEntry`]s; [`ReadDir::next_entry`] gives
 /// borrowed ones without allocating.
 pub struct ReadDir {
-    fd: Fd,
+    /// Its entries look at themselves through it, as long as there are any.
+    fd: Arc<Fd>,
+    /// What the caller called the directory.
+    path: Arc<Path>,
     buffer: Box<[u64]>,
     /// The unread records, in bytes from the start of the buffer.
     at: usize,
@@ -57,15 +62,23 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// An entry with a name of its own.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An entry with a name of its own; it keeps the directory open.
+#[derive(Clone)]
 pub struct DirEntry {
+    dir: Arc<Fd>,
+    parent: Arc<Path>,
     name: OsString,
     ino: u64,
     kind: Option<FileType>,
 }
 
 impl DirEntry {
+    /// The path that was listed, and the name; of a [`Dir`](crate::Dir), which has no
+    /// path, the name alone.
+    pub fn path(&self) -> PathBuf {
+        self.parent.join(&self.name)
+    }
+
     pub fn file_name(&self) -> &OsStr {
         &self.name
     }
@@ -78,16 +91,38 @@ impl DirEntry {
         self.ino
     }
 
-    /// See [`Entry::file_type`].
-    pub fn file_type(&self) -> Option<FileType> {
-        self.kind
+    /// What the directory says it is; where it does not hold that, what the file says.
+    pub fn file_type(&self) -> Result<FileType> {
+        match self.kind {
+            Some(kind) => Ok(kind),
+            None => self.metadata().map(|found| found.file_type()),
+        }
+    }
+
+    /// About the entry; of a link, about the link. It is found by its name in the
+    /// directory that was listed, wherever that is by now: ENOENT if it is gone.
+    pub fn metadata(&self) -> Result<Metadata> {
+        let flags = libc::AT_SYMLINK_NOFOLLOW;
+        CString::new(self.name.as_bytes())
+            .map_err(|_| Errno(libc::EINVAL))
+            .and_then(|name| self.dir.kernel.statx(self.dir.raw, &name, flags))
+            .map(Metadata::new)
+            .map_err(|errno| errno.on("stat", &self.path()))
+    }
+}
+
+impl std::fmt::Debug for DirEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("DirEntry").field(&self.path()).finish()
     }
 }
 
 impl ReadDir {
-    pub(crate) fn new(fd: Fd) -> Self {
+    /// `path` is what the caller calls this directory, or "".
+    pub(crate) fn new(fd: Fd, path: &Path) -> Self {
         ReadDir {
-            fd,
+            fd: Arc::new(fd),
+            path: path.into(),
             buffer: vec![0; BUFFER / 8].into_boxed_slice(),
             at: 0,
             end: 0,
@@ -189,8 +224,11 @@ impl Iterator for ReadDir {
     type Item = Result<DirEntry>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        let (dir, parent) = (Arc::clone(&self.fd), Arc::clone(&self.path));
         match self.next_entry() {
             Ok(Some(entry)) => Some(Ok(DirEntry {
+                dir,
+                parent,
                 name: OsString::from_vec(entry.name.to_bytes().to_vec()),
                 ino: entry.ino,
                 kind: entry.file_type(),

@@ -131,7 +131,7 @@ impl Tree {
     pub fn read_dir(&self, path: impl AsRef<Path>) -> Result<ReadDir> {
         let path = path.as_ref();
         self.resolve(path, libc::O_RDONLY | libc::O_DIRECTORY)
-            .map(ReadDir::new)
+            .map(|fd| ReadDir::new(fd, path))
             .map_err(|errno| errno.on("read the directory", path))
     }
 

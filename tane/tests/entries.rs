@@ -90,9 +90,44 @@ fn a_listing_tells_types_and_inode_numbers() {
     for entry in dir.read_dir().unwrap() {
         let entry = entry.unwrap();
         let metadata = dir.metadata(entry.file_name()).unwrap();
-        assert_eq!(entry.file_type(), Some(metadata.file_type()));
+        assert_eq!(entry.file_type().unwrap(), metadata.file_type());
         assert_eq!(entry.ino(), metadata.ino());
     }
+}
+
+#[test]
+fn an_entry_tells_its_path_and_what_it_is_itself() {
+    let s = scratch();
+    s.create_dir("/d").unwrap();
+    let dir = s.open_dir("/d").unwrap();
+    make_one_of_each(&dir);
+    let listed: Vec<_> = s.read_dir("/d").unwrap().map(Result::unwrap).collect();
+    for entry in &listed {
+        // Links are not followed, as std has it.
+        let expected = s.symlink_metadata(entry.path()).unwrap();
+        let found = entry.metadata().unwrap();
+        assert_eq!(
+            (found.ino(), found.mode()),
+            (expected.ino(), expected.mode())
+        );
+    }
+    // The directory is the one that was listed, whatever it is called now.
+    s.rename("/d", "/e").unwrap();
+    for entry in listed {
+        let path = entry.path();
+        assert!(path.starts_with("/d"), "{path:?}");
+        assert_eq!(entry.metadata().unwrap().ino(), entry.ino());
+        let new = format!("new {}", entry.ino());
+        dir.rename(entry.file_name(), &dir, new, 0).unwrap();
+        let error = entry.metadata().unwrap_err();
+        assert_eq!(error.errno(), libc::ENOENT);
+        assert!(
+            error.to_string().contains(path.to_str().unwrap()),
+            "{error}"
+        );
+    }
+    let unnamed = dir.read_dir().unwrap().next().unwrap().unwrap();
+    assert_eq!(unnamed.path(), unnamed.file_name());
 }
 
 /// One entry of each type.

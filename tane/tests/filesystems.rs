@@ -257,6 +257,48 @@ fn jfs() {
 }
 
 #[test]
+fn reiserfs() {
+    let kind = Writable {
+        fstype: "reiserfs",
+        mib: 64,
+        mkfs: Empty::Mkfs(("reiserfsprogs", "mkreiserfs", &["-q", "-f", "-f"])),
+        options: "",
+        fsck: &[("reiserfsprogs", "reiserfsck", &["--check", "-y", "-q"])],
+        readers: &[Reader::Grub],
+        keeps: Keeps {
+            times: 1_000_000_000,
+            acls: false, // a directory's for what is made in it are not shown
+            punches: false,
+            ..ALL
+        },
+    };
+    kind.keeps_a_rich_tree();
+}
+
+#[test]
+fn ocfs2() {
+    let kind = Writable {
+        fstype: "ocfs2",
+        mib: 136,
+        mkfs: Empty::Mkfs((
+            "ocfs2-tools",
+            "mkfs.ocfs2",
+            &[
+                "-q",
+                "-Mlocal",
+                "-N1",
+                "--fs-features=sparse,unwritten,xattr",
+            ],
+        )),
+        options: "",
+        fsck: &[("ocfs2-tools", "fsck.ocfs2", &["-fn"])],
+        readers: &[],
+        keeps: ALL,
+    };
+    kind.keeps_a_rich_tree();
+}
+
+#[test]
 fn nilfs2() {
     let kind = Writable {
         fstype: "nilfs2",

@@ -362,3 +362,46 @@ fn romfs() {
     }
     .is_read_whole();
 }
+
+/// Its dialect is found, and told to Linux.
+fn ufs_1(args: &'static [&'static str], readers: Vec<Reader>) {
+    let keeps = Keeps {
+        times: 1_000_000_000,
+        owners: Some(65535),
+        devices: None, // makefs leaves out sockets
+        symlinks: Some(400),
+        xattrs: None,
+        acls: false,
+        ..WHOLE
+    };
+    ReadOnly {
+        fstype: "ufs",
+        options: "",
+        mkfs: ("makefs", "makefs", args),
+        fsck: &[],
+        readers,
+        keeps,
+    }
+    .is_read_whole();
+}
+
+#[test]
+fn ufs() {
+    let args = &["-t", "ffs", "-o", "version=1", "{image}", "{dir}"];
+    ufs_1(args, vec![Reader::Grub]);
+}
+
+#[test]
+fn ufs_in_the_other_order_of_bytes() {
+    let args = &[
+        "-t",
+        "ffs",
+        "-B",
+        "be",
+        "-o",
+        "version=1",
+        "{image}",
+        "{dir}",
+    ];
+    ufs_1(args, Vec::new());
+}

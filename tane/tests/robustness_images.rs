@@ -94,12 +94,12 @@ fn a_second_writer_is_told_who_and_what_to_do() {
         assert_eq!(error.errno(), libc::EBUSY, "{error}");
         let text = error.to_string();
         assert!(text.contains(image.to_str().expect("UTF-8")), "{text}");
-        assert!(text.contains("another program or disk"), "{text}");
+        assert!(text.contains("in use by this program itself"), "{text}");
         text
     };
     for kernel in [&one, &two] {
         let text = refused(kernel, &DiskOptions::new());
-        assert!(text.contains("read-only"), "{text}");
+        assert!(text.contains("close what has it open"), "{text}");
         refused(kernel, &options(|o| o.read_only(true)));
         refused(kernel, &options(|o| o.snapshot(true)));
     }

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 pub(crate) const REST: Duration = Duration::from_millis(20);
 /// Between two looks for answers that nobody waits for, and how long they are looked for.
 const AGAIN: Duration = Duration::from_millis(1);
-const SETTLE: Duration = Duration::from_secs(2);
+const SETTLE: Duration = Duration::from_secs(10);
 /// What a worker that did not come from this build says when it ends.
 pub(crate) const OTHER_VERSION: i32 = 3;
 /// The worker's code when Linux went round in circles.

@@ -5,7 +5,7 @@ use super::Entry;
 use crate::failure::Result;
 use crate::names::{self, shown};
 use crate::show::{device, utc};
-use crate::sys::{Errno, Flags, Kind, Time, Xattrs};
+use crate::sys::{Errno, Flags, Kind, Packed, Time, Xattrs};
 use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;
 
@@ -231,7 +231,8 @@ impl Differences {
     fn xattrs(&mut self, old: &Entry, new: &Entry) -> std::result::Result<(), Unreadable> {
         let read = |e: &Entry, is_new| {
             let found = Xattrs::of_entry(e.dir, e.name).map_err(|e| (is_new, e))?;
-            let pairs = found.iter();
+            let found = found.portable();
+            let pairs = Packed(&found);
             let own = pairs.map(|(name, value)| (name.to_bytes().to_vec(), value.to_vec()));
             Ok(own.collect::<BTreeMap<_, _>>())
         };

@@ -23,6 +23,16 @@ pub struct Span {
     end: usize,
 }
 
+impl Span {
+    /// The bytes from `start` on, up to `end`, of those in it.
+    pub fn part(self, start: usize, end: usize) -> Span {
+        Span {
+            start: self.start + start,
+            end: self.end.min(self.start + end),
+        }
+    }
+}
+
 /// Identifies a file with several names.
 pub type LinkId = u32;
 
@@ -48,6 +58,8 @@ pub enum Op {
     File(Head, Span),
     /// A file whose data turned out not to be there.
     Unreadable(Span, Errno),
+    /// Something that came when nothing more was written.
+    Omit(Span),
     /// A file whose data follows as pieces, up to `End` or `Abort`.
     Begin(Head),
     /// Before `Begin`, for those who asked: where the pieces will be, pairs of
@@ -61,6 +73,8 @@ pub enum Op {
     Piece(u64, Span),
     /// A piece that is in a file of the host.
     Range(u64, HostRange),
+    /// How long the file is, which was not known before.
+    Length(u64),
     End,
     /// The rest of the file cannot be read.
     Abort,
@@ -119,6 +133,7 @@ pub struct Sender {
     full: SyncSender<Batch>,
     empty: Receiver<Batch>,
     made: usize,
+    begun: u64,
 }
 
 /// The writer has stopped: no use in going on.
@@ -132,6 +147,7 @@ impl Sender {
             full,
             empty,
             made: 1,
+            begun: 0,
         }
     }
 
@@ -185,7 +201,7 @@ impl Sender {
     /// Puts a head's name and attributes; room must be reserved.
     pub fn head(&mut self, name: &CStr, stat: Stat, xattrs: &Xattrs, link: Option<LinkId>) -> Head {
         let name = self.batch.put(name.to_bytes_with_nul());
-        let xattrs = self.batch.put(&xattrs.packed);
+        let xattrs = self.batch.put(&xattrs.portable());
         Head {
             name,
             xattrs,
@@ -219,6 +235,12 @@ impl Sender {
     }
 
     pub fn push(&mut self, op: Op) {
+        self.begun += u64::from(matches!(op, Op::Begin(_)));
         self.batch.ops.push(op);
+    }
+
+    /// The number of the file whose pieces are being sent.
+    pub fn begun(&self) -> u64 {
+        self.begun
     }
 }

@@ -13,19 +13,21 @@ mod reader;
 mod report;
 mod scan;
 mod sharing;
+pub mod stream;
 pub mod tar;
 mod writer;
 
 pub use batch::{Head, Op, Sender, Stopped, DATA};
 pub use owner::Owner;
-pub use plan::{plan, source, Destination, Place};
+pub use plan::{plan, plan_file, source, Destination, Place};
 pub use progress::{Mode as ProgressMode, Progress};
 pub use report::{Loss, Report};
 pub use scan::totals;
 pub use sharing::Sharing;
 
 use crate::interrupt;
-use crate::sys::Fd;
+use crate::patterns::Excludes;
+use crate::sys::{has_links, Fd};
 use reader::Reader;
 use std::ffi::CString;
 use std::sync::mpsc::{channel, sync_channel};
@@ -48,6 +50,8 @@ pub struct Settings {
     pub owner: Owner,
     pub sparse: SparseMode,
     pub no_clobber: bool,
+    /// Make device nodes, too.
+    pub devices: bool,
     /// A name may come several times; the last counts.
     pub duplicates: bool,
     /// The destination is a new file system: nothing there is replaced, so nothing
@@ -68,10 +72,11 @@ pub enum Source<'a> {
     Contents { dir: Fd<'a>, shown: Vec<u8> },
 }
 
-/// Copies the sources, all of one kernel, into a directory.
+/// Copies the sources, all of one kernel, into a directory, but for what is left out.
 /// `write_here`: the destination is the image, so the caller's thread writes.
 pub fn copy<'a: 's, 's>(
     sources: Vec<Source<'a>>,
+    excludes: &Excludes,
     to: Destination<'s>,
     settings: Settings,
     report: &Report,
@@ -80,13 +85,16 @@ pub fn copy<'a: 's, 's>(
     let (full, batches) = sync_channel(batch::BATCHES);
     let (back, empty) = channel();
     let avoid = to.avoid;
+    let without_links = !has_links(&to.dir);
 
     let read = move || {
         let Some(sys) = sources.first().map(|s| s.dir().sys()) else {
             return;
         };
         let sender = Sender::new(full, empty);
-        Reader::new(sys, sender, report, settings.sparse, avoid).read(sources);
+        let reader = Reader::new(sys, sender, report, settings.sparse, avoid);
+        let reader = reader.without_links(without_links).without(excludes);
+        reader.read(sources);
     };
     let write = move || {
         let mut writer = Writer::new(to.dir, &to.shown, report, settings);

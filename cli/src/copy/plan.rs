@@ -91,7 +91,31 @@ pub fn plan<'a, 'b>(
         }
         None => {}
     }
-    let Some((parent, name)) = split(&target) else {
+    let (destination, name) = parent_of(to, &target)?;
+    let sources = vec![source(&sources[0], Some(&name), follow)?];
+    Ok(Plan {
+        sources,
+        destination,
+    })
+}
+
+/// Where something without a name goes: a file, which may be there already.
+pub fn plan_file<'b>(to: &Place<'_, 'b>) -> Result<(Destination<'b>, CString)> {
+    let target = resolve(to.root, to.path).map_err(|e| to.fail(e))?;
+    match to.root.stat(&target, true).map(|stat| stat.kind()) {
+        Ok(Kind::File | Kind::Symlink) | Err(Errno(libc::ENOENT)) if !to.path.ends_with(b"/") => {}
+        Ok(Kind::Directory) | Err(Errno(libc::ENOENT)) => {
+            return Err(to.fail_with("a stream has no name: write DIRECTORY/NAME"))
+        }
+        Ok(_) => return Err(to.fail_with("not a regular file")),
+        Err(e) => return Err(to.fail(e)),
+    }
+    parent_of(to, &target)
+}
+
+/// The directory that a file goes into, and its name there.
+fn parent_of<'b>(to: &Place<'_, 'b>, target: &[u8]) -> Result<(Destination<'b>, CString)> {
+    let Some((parent, name)) = split(target) else {
         return Err(to.fail(Errno(libc::EINVAL)));
     };
     let dir = to.root.open_dir(parent).map_err(|e| {
@@ -101,18 +125,14 @@ pub fn plan<'a, 'b>(
             format!(
                 "{}: {} (where {} should go)",
                 plain(&shown),
-                remedy(e),
+                remedy(&shown, e),
                 plain(name)
             ),
         )
     })?;
     let name = CString::new(name).map_err(|_| to.fail(Errno(libc::EINVAL)))?;
-    let sources = vec![source(&sources[0], Some(&name), follow)?];
     let shown = [to.prefix, if parent == b"." { b"" } else { parent }].concat();
-    Ok(Plan {
-        sources,
-        destination: destination(dir, shown),
-    })
+    Ok((destination(dir, shown), name))
 }
 
 fn destination(dir: Fd<'_>, shown: Vec<u8>) -> Destination<'_> {

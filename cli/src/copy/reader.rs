@@ -4,6 +4,7 @@
 //! is too deep for a path and no symlink is ever followed. Entries are taken in
 //! inode order, which is the order of the inode tables on disk.
 
+mod entries;
 mod large;
 mod small;
 
@@ -12,6 +13,7 @@ use super::report::{Loss, Report};
 use super::sharing::Sharing;
 use super::{Source, SparseMode};
 use crate::interrupt;
+use crate::patterns::Excludes;
 use crate::sys::{is_subvolume, Entries, Errno, Fd, Flags, Kind, Stat, Sys, Xattrs};
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -36,10 +38,17 @@ pub struct Reader<'a, 'r> {
     avoid: Option<(u64, u64)>,
     /// Whoever writes wants to know beforehand where a file has data.
     maps: bool,
+    /// The destination has hard links. Else a file is sent again under each name.
+    to_links: bool,
     links: HashMap<(u64, u64), LinkId>,
     sharing: Sharing,
     /// Descriptors on their way to the writer.
     sent: u32,
+    excludes: Option<&'r Excludes>,
+    /// The length of the path of the source at hand.
+    top: usize,
+    /// In the file at hand.
+    zeroes_are_holes: bool,
     noatime: i32,
     path: Vec<u8>,
 }
@@ -47,6 +56,8 @@ pub struct Reader<'a, 'r> {
 /// A file that could not be read; or nobody wants to know.
 enum Trouble {
     File(Errno),
+    /// Whoever writes has failed with it, and said so.
+    GivenUp,
     Stopped,
 }
 
@@ -80,9 +91,13 @@ impl<'a, 'r> Reader<'a, 'r> {
             sparse,
             avoid,
             maps: false,
+            to_links: true,
             links,
             sharing,
             sent: 0,
+            excludes: None,
+            top: 0,
+            zeroes_are_holes: false,
             noatime: libc::O_NOATIME,
             path,
         }
@@ -94,10 +109,22 @@ impl<'a, 'r> Reader<'a, 'r> {
         self
     }
 
+    /// The destination has no hard links.
+    pub fn without_links(mut self, without: bool) -> Self {
+        self.to_links = !without;
+        self
+    }
+
+    /// What matches these below a source is left out.
+    pub fn without(mut self, excludes: &'r Excludes) -> Self {
+        self.excludes = Some(excludes);
+        self
+    }
+
     /// Reads one entry of a directory, and all below; the copy is called `to`.
     /// `shown` is the source as the user wrote it.
     fn entry(&mut self, dir: &Fd<'a>, name: &CStr, to: &CStr, shown: &[u8]) -> bool {
-        self.path = shown.to_vec();
+        self.begin(shown);
         let result = self.one(dir, name, None, to).and_then(|below| match below {
             Some(level) => self.walk(level),
             None => Ok(()),
@@ -107,7 +134,7 @@ impl<'a, 'r> Reader<'a, 'r> {
 
     /// Reads what is inside a directory; the copy's directory exists already.
     fn contents(&mut self, dir: Fd<'a>, shown: &[u8]) -> bool {
-        self.path = shown.to_vec();
+        self.begin(shown);
         let result = self.adopt(dir).and_then(|level| self.walk(level));
         self.settle(result)
     }
@@ -131,9 +158,21 @@ impl<'a, 'r> Reader<'a, 'r> {
         let _ = self.out.flush();
     }
 
+    fn begin(&mut self, shown: &[u8]) {
+        self.path = shown.to_vec();
+        self.top = shown.len();
+    }
+
+    /// Whether what is at hand is left out.
+    fn is_excluded(&self, kind: Kind) -> bool {
+        let (below, is_dir) = (&self.path[self.top..], kind == Kind::Directory);
+        let excludes = self.excludes.filter(|_| !below.is_empty());
+        excludes.is_some_and(|excludes| excludes.has(below, is_dir))
+    }
+
     fn settle(&mut self, result: Result<()>) -> bool {
         match result {
-            Ok(()) => true,
+            Ok(()) | Err(Trouble::GivenUp) => true,
             Err(Trouble::File(e)) => {
                 self.report.error(&self.path, e);
                 true
@@ -185,7 +224,7 @@ impl<'a, 'r> Reader<'a, 'r> {
             }
             self.path.extend_from_slice(name.to_bytes());
             match self.one(&level.fd, name, entry.kind, name) {
-                Ok(None) => {}
+                Ok(None) | Err(Trouble::GivenUp) => {}
                 Ok(Some(below)) => {
                     if levels.iter().any(|l| l.identity == below.identity) {
                         // A damaged image can hold a directory in itself.
@@ -220,8 +259,17 @@ impl<'a, 'r> Reader<'a, 'r> {
             Some(kind) => kind,
             None => self.sys.lstat(dir, name)?.kind(),
         };
+        if self.is_excluded(kind) {
+            return Ok(None);
+        }
         match kind {
             Kind::Directory => self.directory(dir, name, to),
+            _ if self.report.has_stopped() => {
+                self.out.reserve(to.count_bytes() + 1)?;
+                let name = self.out.put(to.to_bytes_with_nul());
+                self.out.push(Op::Omit(name));
+                Ok(None)
+            }
             Kind::File => self.file(dir, name, to).map(|()| None),
             Kind::Symlink => self.symlink(dir, name, to).map(|()| None),
             _ => self.node(dir, name, to).map(|()| None),
@@ -273,6 +321,9 @@ impl<'a, 'r> Reader<'a, 'r> {
             return Ok(Continue(None));
         }
         if let Some(&id) = self.links.get(&stat.identity()) {
+            if !self.to_links {
+                return Ok(Continue(Some(id)));
+            }
             self.out.reserve(to.count_bytes() + 1)?;
             let name = self.out.put(to.to_bytes_with_nul());
             self.out.push(Op::Link(name, id));
@@ -344,34 +395,6 @@ impl<'a, 'r> Reader<'a, 'r> {
             .pread_all(fd, self.out.space(stat.size as usize), 0)?;
         let data = self.out.take(size);
         self.out.push(Op::File(head, data));
-        Ok(())
-    }
-
-    fn symlink(&mut self, dir: &Fd, name: &CStr, to: &CStr) -> Result<()> {
-        let stat = self.sys.lstat(dir, name)?;
-        let std::ops::ControlFlow::Continue(link) = self.link(&stat, to)? else {
-            return Ok(());
-        };
-        let mut target = self.sys.readlink(dir, name)?;
-        target.push(0);
-        let xattrs = Xattrs::of_entry(dir, name).unwrap_or_default();
-        self.out
-            .reserve(Sender::head_size(to, &xattrs) + target.len())?;
-        let head = self.out.head(to, stat, &xattrs, link);
-        let target = self.out.put(&target);
-        self.out.push(Op::Symlink(head, target));
-        Ok(())
-    }
-
-    fn node(&mut self, dir: &Fd, name: &CStr, to: &CStr) -> Result<()> {
-        let stat = self.sys.lstat(dir, name)?;
-        let std::ops::ControlFlow::Continue(link) = self.link(&stat, to)? else {
-            return Ok(());
-        };
-        let xattrs = Xattrs::of_entry(dir, name).unwrap_or_default();
-        self.out.reserve(Sender::head_size(to, &xattrs))?;
-        let head = self.out.head(to, stat, &xattrs, link);
-        self.out.push(Op::Node(head));
         Ok(())
     }
 }

@@ -1,12 +1,16 @@
 //! What became of a copy: counts, what could not be kept, what failed.
 
+mod failed;
+
 use super::progress::Progress;
-use crate::failure::remedy;
+use crate::failure::{remedy, Failure, SOME_FAILED};
 use crate::names;
 use crate::sys::{Errno, Kind};
+use crate::tell;
+use failed::Failed;
 use serde_json::{json, Map, Value};
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::Mutex;
 
 /// Something about a file that the destination does not have now.
@@ -21,6 +25,7 @@ pub enum Loss {
     Acl,
     Capability,
     HardLink,
+    Symlink,
     Device,
     Special,
     Flags,
@@ -31,7 +36,7 @@ pub enum Loss {
 }
 
 impl Loss {
-    const ALL: [Loss; 16] = [
+    const ALL: [Loss; 17] = [
         Loss::Owner,
         Loss::SpecialBits,
         Loss::Mode,
@@ -41,6 +46,7 @@ impl Loss {
         Loss::Acl,
         Loss::Capability,
         Loss::HardLink,
+        Loss::Symlink,
         Loss::Device,
         Loss::Special,
         Loss::Flags,
@@ -71,6 +77,7 @@ impl Loss {
             Loss::Acl => "access control list",
             Loss::Capability => "capabilities",
             Loss::HardLink => "hard link",
+            Loss::Symlink => "symlink",
             Loss::Device => "device node",
             Loss::Special => "fifo or socket",
             Loss::Flags => "flags",
@@ -101,7 +108,7 @@ struct Lost {
 struct Lists {
     losses: Vec<Lost>,
     counts: [u64; Loss::ALL.len()],
-    errors: Vec<(Vec<u8>, String)>,
+    failed: Failed,
 }
 
 pub struct Report {
@@ -116,6 +123,9 @@ pub struct Report {
     bytes: AtomicU64,
     by_host: AtomicU64,
     skipped: AtomicU64,
+    /// The last file that came in pieces and was given up, by its number.
+    given_up: AtomicU64,
+    stopped: AtomicBool,
 }
 
 impl Report {
@@ -132,6 +142,8 @@ impl Report {
             bytes: AtomicU64::new(0),
             by_host: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
+            given_up: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
         }
     }
 
@@ -189,7 +201,7 @@ impl Report {
 
     fn tell(&self, path: &[u8]) {
         if self.verbose {
-            self.progress.print(&names::plain(path));
+            self.progress.print(&tell::line_of_file("", path));
         }
     }
 
@@ -216,7 +228,7 @@ impl Report {
         let count = &mut lists.counts[loss as usize];
         *count += 1;
         if !self.quiet && (self.verbose || *count <= loss.shown()) {
-            self.progress.print(&format!("tane: warning: {text}"));
+            self.progress.print(&tell::line_of_warning(text));
         }
         lists.losses.push(Lost {
             loss,
@@ -236,46 +248,87 @@ impl Report {
     }
 
     pub fn error(&self, path: &[u8], error: Errno) {
-        self.error_text(path, remedy(error));
+        self.failed(path, remedy(path, error), Some(error));
     }
 
     /// The host could not read a file's data.
     pub fn unreadable(&self, path: &[u8], error: Errno) {
-        let text = format!("the image cannot be read: {}", remedy(error));
-        self.error_text(path, text);
+        let text = format!("the image cannot be read: {}", remedy(path, error));
+        self.failed(path, text, Some(error));
     }
 
     pub fn error_text(&self, path: &[u8], text: String) {
-        self.progress
-            .print(&format!("tane: {}: {text}", names::plain(path)));
-        self.lists().errors.push((path.into(), text));
+        self.failed(path, text, None);
+    }
+
+    /// Something was not copied; the first few of each kind are told at once.
+    pub fn failed(&self, path: &[u8], text: String, error: Option<Errno>) {
+        let what = format!("{}: {text}", names::plain(path));
+        let failure = Failure::new(SOME_FAILED, what).about(path);
+        let line = tell::line_of_failure(&failure.errno(error));
+        let shown = self.lists().failed.add(path, text, error);
+        if shown || self.verbose {
+            self.progress.print(&line);
+        }
+    }
+
+    /// Nothing more is written, and what is still to come is only named.
+    pub fn stop(&self, why: Errno) {
+        self.lists().failed.stop(why);
+        self.stopped.store(true, Relaxed);
+    }
+
+    pub fn has_stopped(&self) -> bool {
+        self.stopped.load(Relaxed)
+    }
+
+    /// Something that came after the stop.
+    pub fn untried(&self, path: &[u8]) {
+        self.lists().failed.add_untried(path);
+        if self.verbose {
+            let failure = Failure::new(SOME_FAILED, format!("{}: not tried", names::plain(path)));
+            self.progress
+                .print(&tell::line_of_failure(&failure.about(path)));
+        }
+    }
+
+    /// Whoever reads need not go on with this file.
+    pub fn give_up(&self, number: u64) {
+        self.given_up.store(number, Relaxed);
+    }
+
+    pub fn has_given_up(&self, number: u64) -> bool {
+        self.given_up.load(Relaxed) == number
     }
 
     pub fn has_errors(&self) -> bool {
-        !self.lists().errors.is_empty()
+        !self.lists().failed.is_empty()
     }
 
     pub fn has_losses(&self) -> bool {
         !self.lists().losses.is_empty()
     }
 
-    /// The warnings that were only counted.
+    /// The errors and warnings that were only counted.
     pub fn summarize(&self) {
+        let lists = self.lists();
+        for line in lists.failed.summary(self.verbose) {
+            tell::failure(&Failure::new(SOME_FAILED, line));
+        }
         if self.quiet || self.verbose {
             return;
         }
-        let lists = self.lists();
         for loss in Loss::ALL {
             let count = lists.counts[loss as usize];
             if count > loss.shown() {
                 let more = count - loss.shown();
                 let what = loss.what();
-                eprintln!("tane: warning: {what}: {more} more not kept (-v shows each)");
+                tell::warning(&format!("{what}: {more} more not kept (-v shows each)"));
             }
         }
         let owner = |l: &Lost| l.loss == Loss::Owner && l.error == Errno(libc::EPERM);
         if lists.losses.iter().any(owner) {
-            eprintln!("tane: only root can keep owners; see --owner");
+            tell::note("only root can keep owners; see --owner");
         }
     }
 
@@ -292,12 +345,6 @@ impl Report {
             object.insert("why".into(), l.error.to_string().into());
             Value::from(object)
         });
-        let errors = lists.errors.iter().map(|(path, why)| {
-            let mut object = Map::new();
-            names::put(&mut object, "path", path);
-            object.insert("why".into(), why.as_str().into());
-            Value::from(object)
-        });
         json!({
             "files": self.files.load(Relaxed),
             "directories": self.directories.load(Relaxed),
@@ -308,7 +355,8 @@ impl Report {
             "skipped": self.skipped.load(Relaxed),
             "interrupted": interrupted,
             "losses": losses.collect::<Vec<_>>(),
-            "errors": errors.collect::<Vec<_>>(),
+            "errors": lists.failed.json(),
+            "stopped": lists.failed.stopped().map(|why| why.to_string()),
         })
     }
 }

@@ -2,59 +2,69 @@
 
 use super::Source;
 use crate::interrupt;
+use crate::patterns::Excludes;
 use crate::sys::{Entries, Errno, Fd, Kind};
 use std::ffi::CStr;
 
-/// Regular files and their bytes below the sources. What cannot be read is
+/// Regular files and their bytes below the sources, but for what is left out. What cannot be read is
 /// left out here; the copy itself will complain.
-pub fn totals(sources: &[Source]) -> (u64, u64) {
-    let mut totals = (0, 0);
+pub fn totals(sources: &[Source], excludes: &Excludes) -> (u64, u64) {
+    let mut scan = Scan {
+        excludes,
+        totals: (0, 0),
+        path: Vec::new(),
+    };
     for source in sources {
         let _ = match source {
-            Source::Entry { dir, name, .. } => entry(dir, name, None, &mut totals),
-            Source::Contents { dir, .. } => directory(dir, c".", &mut totals),
+            Source::Entry { dir, name, .. } => scan.entry(dir, name, None),
+            Source::Contents { dir, .. } => scan.directory(dir, c"."),
         };
     }
-    totals
+    scan.totals
 }
 
-fn entry(dir: &Fd, name: &CStr, kind: Option<Kind>, totals: &mut (u64, u64)) -> Result<(), Errno> {
-    match kind {
-        Some(Kind::Directory) => directory(dir, name, totals),
-        Some(Kind::File) | None => {
-            let stat = dir.sys().lstat(dir, name)?;
-            match stat.kind() {
-                Kind::Directory => return directory(dir, name, totals),
-                Kind::File => {
+struct Scan<'e> {
+    excludes: &'e Excludes,
+    totals: (u64, u64),
+    /// Below the source.
+    path: Vec<u8>,
+}
+
+impl Scan<'_> {
+    fn entry(&mut self, dir: &Fd, name: &CStr, kind: Option<Kind>) -> Result<(), Errno> {
+        let kind = match kind {
+            Some(kind) if kind != Kind::File => kind,
+            _ => {
+                let stat = dir.sys().lstat(dir, name)?;
+                if stat.kind() == Kind::File && !self.excludes.has(&self.path, false) {
                     // Holes are not copied.
                     let data = stat.size.min(stat.blocks * 512);
-                    *totals = (totals.0 + 1, totals.1 + data);
+                    self.totals = (self.totals.0 + 1, self.totals.1 + data);
                 }
-                _ => {}
+                stat.kind()
             }
-            Ok(())
+        };
+        match kind == Kind::Directory && !self.excludes.has(&self.path, true) {
+            true => self.directory(dir, name),
+            false => Ok(()),
         }
-        Some(_) => Ok(()),
     }
-}
 
-fn directory(dir: &Fd, name: &CStr, totals: &mut (u64, u64)) -> Result<(), Errno> {
-    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
-    let fd = dir.sys().openat(dir, name, flags, 0)?;
-    let entries = Entries::read(&fd)?;
-    let mut below = Vec::new();
-    for e in &entries.list {
-        if e.kind == Some(Kind::Directory) {
-            below.push(entries.name(e));
-        } else {
-            let _ = entry(&fd, entries.name(e), e.kind, totals);
+    fn directory(&mut self, dir: &Fd, name: &CStr) -> Result<(), Errno> {
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+        let fd = dir.sys().openat(dir, name, flags, 0)?;
+        let entries = Entries::read(&fd)?;
+        let length = self.path.len();
+        for e in &entries.list {
+            if interrupt::requested() {
+                break;
+            }
+            let name = entries.name(e);
+            self.path.push(b'/');
+            self.path.extend_from_slice(name.to_bytes());
+            let _ = self.entry(&fd, name, e.kind);
+            self.path.truncate(length);
         }
+        Ok(())
     }
-    for name in below {
-        if interrupt::requested() {
-            break;
-        }
-        let _ = directory(&fd, name, totals);
-    }
-    Ok(())
 }

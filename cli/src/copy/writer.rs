@@ -8,6 +8,7 @@
 //! Nothing is reached but by descriptor and a single name without symlinks.
 
 mod entries;
+mod failures;
 mod files;
 mod ranges;
 mod seal;
@@ -18,10 +19,11 @@ use super::finish::Finish;
 use super::report::Report;
 use super::sharing::{SharerId, Shares};
 use super::Settings;
+use crate::guard;
 use crate::sys::{is_safe_name, Errno, Fd, Flags, Kind, Stat, Sys, Xattrs};
 use files::Open;
 use ranges::Way;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString};
 
 /// A directory that is being filled.
@@ -46,10 +48,19 @@ pub struct Writer<'a, 'r> {
     settings: Settings,
     finish: Finish<'r>,
     frames: Vec<Frame<'a>>,
-    /// Directories entered that could not be made: their contents are skipped.
-    skipping: usize,
+    /// Lengths of the paths of directories that could not be made, outside in: what
+    /// is in them is only named.
+    omitted: Vec<usize>,
     open: Option<Open<'a>>,
+    /// How many files came in pieces.
+    begun: u64,
+    /// Something found no room.
+    short: bool,
+    /// How many small things in a row found none.
+    strained: u32,
     links: HashMap<LinkId, Vec<u8>>,
+    /// Symlinks, devices and the like that there are none of here, by path.
+    lost: HashSet<Vec<u8>>,
     /// Files whose blocks others have too, by path.
     sharers: HashMap<SharerId, Vec<u8>>,
     /// What the file that comes next shares.
@@ -80,9 +91,13 @@ impl<'a, 'r> Writer<'a, 'r> {
             settings,
             finish: Finish::new(report, settings.owner),
             frames: Vec::new(),
-            skipping: 0,
+            omitted: Vec::new(),
             open: None,
+            begun: 0,
+            short: false,
+            strained: 0,
             links: HashMap::new(),
+            lost: HashSet::new(),
             sharers: HashMap::new(),
             shares: None,
             // The jail does not let copies on the host be read again.
@@ -110,31 +125,25 @@ impl<'a, 'r> Writer<'a, 'r> {
                 self.abort();
                 return;
             }
-            if self.skip(op) {
-                if let Op::Clone(raw) = op {
-                    self.sys.close(*raw);
-                }
-                continue;
-            }
-            let length = self.path.len();
+            self.begun += u64::from(matches!(op, Op::Begin(_)));
             if let Some(name) = name_of(op) {
                 self.enter_path(batch.name(name));
             }
-            if let Err(e) = self.one(batch, op) {
-                self.report.error(&self.path, e);
-                self.fatal = e.is_fatal_for_writing();
-                if matches!(op, Op::Enter(_) | Op::Pass(_)) {
-                    self.skipping = 1;
-                }
+            if self.omit(op) {
+                continue;
+            }
+            match self.one(batch, op) {
+                Ok(()) if name_of(op).is_some() || matches!(op, Op::End) => self.strained = 0,
+                Ok(()) => {}
+                Err(e) => self.failed(batch, op, e),
             }
             let inside = matches!(op, Op::Enter(_) | Op::Pass(_) | Op::Leave);
             let content = matches!(
                 op,
-                Op::Begin(_) | Op::Piece(..) | Op::Range(..) | Op::Clone(_)
+                Op::Begin(_) | Op::Piece(..) | Op::Range(..) | Op::Clone(_) | Op::Length(_)
             );
             if !inside && !content {
-                self.path
-                    .truncate(self.frames.last().map_or(length, |f| f.path_len));
+                self.path.truncate(self.dir_len());
             }
         }
         self.report.update_progress();
@@ -151,24 +160,11 @@ impl<'a, 'r> Writer<'a, 'r> {
     }
 
     fn enter_path(&mut self, name: &CStr) {
-        if let Some(frame) = self.frames.last() {
-            self.path.truncate(frame.path_len);
-        }
+        self.path.truncate(self.dir_len());
         if !matches!(self.path.last(), None | Some(b'/')) {
             self.path.push(b'/');
         }
         self.path.extend_from_slice(name.to_bytes());
-    }
-
-    /// Inside a directory that could not be made nothing is done.
-    fn skip(&mut self, op: &Op) -> bool {
-        match op {
-            _ if self.skipping == 0 => return false,
-            Op::Enter(_) | Op::Pass(_) => self.skipping += 1,
-            Op::Leave => self.skipping -= 1,
-            _ => {}
-        }
-        true
     }
 
     fn one(&mut self, batch: &Batch, op: &Op) -> Result<()> {
@@ -205,6 +201,7 @@ impl<'a, 'r> Writer<'a, 'r> {
                 self.report.unreadable(&self.path, *e);
                 Ok(())
             }
+            Op::Omit(_) => Ok(()),
             Op::Begin(head) => {
                 let shares = self.shares.take();
                 self.open = self.create(batch, head)?;
@@ -228,6 +225,12 @@ impl<'a, 'r> Writer<'a, 'r> {
             }
             Op::Range(at, range) => self.range(*at, range),
             Op::Clone(raw) => self.clone_of(&Fd::new(self.sys, *raw)),
+            Op::Length(length) => {
+                if let Some(open) = &mut self.open {
+                    open.stat.size = *length;
+                }
+                Ok(())
+            }
             Op::End => match self.open.take() {
                 Some(open) => self.close(open, Ok(())),
                 None => Ok(()),
@@ -241,7 +244,7 @@ impl<'a, 'r> Writer<'a, 'r> {
             Op::Link(name, id) => self.link(batch.name(*name), *id),
             Op::LinkTo(name, first) => {
                 let first = self.path_below(batch.bytes(*first));
-                self.link_to(batch.name(*name), &first)
+                self.link_to(batch.name(*name), &first).map(drop)
             }
         }
     }
@@ -368,8 +371,7 @@ impl<'a, 'r> Writer<'a, 'r> {
             };
             self.seal(&frame.fd, stat.flags, late);
         }
-        self.path
-            .truncate(self.frames.last().map_or(0, |f| f.path_len));
+        self.path.truncate(self.dir_len());
     }
 
     fn temporary(&mut self) -> CString {
@@ -387,6 +389,19 @@ impl<'a, 'r> Writer<'a, 'r> {
         self.report.skip();
         Ok(true)
     }
+
+    /// Is there a disk image of that name on the host, which nobody said to replace?
+    fn is_guarded(&self, name: &CStr) -> Result<bool> {
+        let frame = self.frame()?;
+        if self.sys.0.is_ours() || frame.fresh || self.is_missing(name)? {
+            return Ok(false);
+        }
+        let refusal = guard::refusal(&self.below_base());
+        if let Some(text) = &refusal {
+            self.report.error_text(&self.path, text.clone());
+        }
+        Ok(refusal.is_some())
+    }
 }
 
 fn wanted(batch: &Batch, head: &Head) -> (Stat, Xattrs) {
@@ -403,9 +418,11 @@ fn name_of(op: &Op) -> Option<Span> {
         Op::Enter(h) | Op::File(h, _) | Op::Begin(h) | Op::Symlink(h, _) | Op::Node(h) => {
             Some(h.name)
         }
-        Op::Link(name, _) | Op::LinkTo(name, _) | Op::Pass(name) | Op::Unreadable(name, _) => {
-            Some(*name)
-        }
+        Op::Link(name, _)
+        | Op::LinkTo(name, _)
+        | Op::Pass(name)
+        | Op::Unreadable(name, _)
+        | Op::Omit(name) => Some(*name),
         _ => None,
     }
 }

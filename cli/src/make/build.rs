@@ -5,7 +5,7 @@ use super::disk::NewDisk;
 use super::file::{copy_data, Unfinished};
 use super::fill::{fill, Filling};
 use super::plan::Identity;
-use super::table::Table;
+use super::table::{Purpose, Slot, Table, ALIGNMENT};
 use super::{readonly, settle};
 use crate::args::Global;
 use crate::copy::Report;
@@ -68,12 +68,48 @@ pub fn build(
     report: &Report,
     global: &Global,
 ) -> Result<(Unfinished, u64)> {
-    let kind = recipe.filling.kind;
     let made = files.part;
+    begin(recipe, &made, report, global)?;
+    let (Some(table), Some(new)) = (recipe.table, files.disk) else {
+        end(recipe, &made, 0, report, global)?;
+        made.sync()?;
+        let size = made.len()?;
+        return Ok((made, size));
+    };
+    let (before, after) = table.room();
+    let size = made.len()?.next_multiple_of(ALIGNMENT);
+    new.resize(before + size + after)?;
+    copy_data(&made.open()?, &new.open()?, before).map_err(|e| new.fail(&e))?;
+    drop(made);
+    let slot = Slot {
+        start: before,
+        size,
+        purpose: Purpose::of(Some(recipe.filling.kind)),
+        name: recipe.label.unwrap_or_default(),
+        guid: recipe.identity.named("partition"),
+    };
+    let sector = global.sector_size.unwrap_or(512);
+    table
+        .write(
+            &mut new.open()?,
+            &[slot],
+            sector,
+            recipe.identity.named("disk"),
+        )
+        .map_err(|e| new.fail(&e))?;
+    end(recipe, &new, before, report, global)?;
+    new.sync()?;
+    Ok((new, before + size + after))
+}
+
+/// What is made before it has its place: an empty file system, or all of one that
+/// Linux does not write.
+pub fn begin(recipe: &Recipe, made: &Unfinished, report: &Report, global: &Global) -> Result<()> {
+    let kind = recipe.filling.kind;
     match kind {
         "squashfs" => {
             let (filling, time) = (&recipe.filling, recipe.time);
-            readonly::squashfs(&made.path, filling, time, recipe.compression, report)?;
+            readonly::squashfs(&made.path, filling, time, recipe.compression, report)
         }
         "erofs" => {
             readonly::EROFS.command()?;
@@ -92,37 +128,27 @@ pub fn build(
                 &shown.path,
                 has_one,
                 (uuid, latest, recipe.compression),
-            )?;
+            )
         }
         _ => {
             made.resize(recipe.size)?;
-            empty(&made, kind, recipe, global)?;
-            if recipe.table.is_none() {
-                filled(&made, &recipe.filling, 0, recipe, report, global)?;
-            }
+            empty(made, kind, recipe, global)
         }
-    };
-    let size = made.len()?;
-    let (Some(table), Some(new)) = (recipe.table, files.disk) else {
-        made.sync()?;
-        return Ok((made, size));
-    };
-    let (before, after) = table.room();
-    let size = size.next_multiple_of(1 << 20);
-    new.resize(before + size + after)?;
-    let mut file = new.open()?;
-    copy_data(&made.open()?, &file, before).map_err(|e| new.fail(&e))?;
-    drop(made);
-    let sector = global.sector_size.unwrap_or(512);
-    let name = recipe.label.unwrap_or_default();
-    table
-        .write(&mut file, size, sector, (kind, name), recipe.identity)
-        .map_err(|e| new.fail(&e))?;
-    if !is_read_only(kind) {
-        filled(&new, &recipe.filling, before, recipe, report, global)?;
     }
-    new.sync()?;
-    Ok((new, before + size + after))
+}
+
+/// The files, into what is empty yet.
+pub fn end(
+    recipe: &Recipe,
+    file: &Unfinished,
+    start: u64,
+    report: &Report,
+    global: &Global,
+) -> Result<()> {
+    match is_read_only(recipe.filling.kind) {
+        true => Ok(()),
+        false => filled(file, &recipe.filling, start, recipe, report, global),
+    }
 }
 
 /// The file becomes an empty file system.
@@ -137,6 +163,7 @@ fn empty(new: &Unfinished, kind: &str, recipe: &Recipe, global: &Global) -> Resu
             size: recipe.size,
             sector: global.sector_size.unwrap_or(512),
         }),
+        sector: None,
         extra: &[],
     };
     mkfs::make(kind, &new.path, &wish)?;

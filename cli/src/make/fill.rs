@@ -68,13 +68,14 @@ pub fn fill(
         owner: Owner::Keep,
         // Where there are holes is decided by the content.
         sparse: SparseMode::Always,
+        devices: true,
         no_clobber: false,
         duplicates: false,
         empty: true,
     };
     let to = copy::Destination {
         dir,
-        shown: Vec::new(),
+        shown: b"/".to_vec(),
         avoid: None,
     };
     let Filling {

@@ -12,10 +12,12 @@
 //! plan.rs      sizes, and identities that follow from the content
 //! build.rs     all of it, in order
 //! table.rs     a partition table
+//! layout.rs    what is on several partitions, by a TOML file
 //! readonly.rs  squashfs and erofs
 //!   limits.rs      what they cannot hold
 //!   namespace.rs   their program takes itself for another user
 //! file.rs      the image while it is not finished
+//! container.rs what it is in
 //! settle.rs    what is left of chance, clocks and mounting, taken out again
 //!   superblock.rs btrfs.rs xfs.rs    of ext4 and those
 //! fill.rs      mounting the empty file system, and filling it
@@ -25,6 +27,7 @@
 
 pub mod btrfs;
 pub mod build;
+pub mod container;
 pub mod disk;
 pub mod emit;
 pub mod file;
@@ -34,6 +37,7 @@ pub mod host;
 mod hostile;
 pub mod labels;
 pub mod layer;
+pub mod layout;
 pub mod limits;
 pub mod mtree;
 pub mod namespace;

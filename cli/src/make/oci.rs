@@ -1,14 +1,43 @@
 //! The layers of an OCI image layout: a directory with `oci-layout`, `index.json`
 //! and blobs named after their digests, which are checked.
 
+use super::tree::{Content, Tree};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+
+/// Longest manifest that is looked into, in bytes.
+const LONGEST: u64 = 16 << 20;
 
 pub fn is_layout(dir: &Path) -> bool {
     dir.join("oci-layout").is_file() && dir.join("index.json").is_file()
+}
+
+/// Why the files of an archive are not those of an image: they are the layers of a
+/// container image, as `docker save` and `skopeo` write it.
+pub fn in_archive(tree: &Tree) -> Option<&'static str> {
+    if tree.find(b"oci-layout").is_some() && tree.find(b"index.json").is_some() {
+        return Some(
+            "is an archive of an OCI image layout: unpack it (tar -xf) into a directory, \
+             and give that",
+        );
+    }
+    let manifest = tree.node(tree.find(b"manifest.json")?);
+    let Content::Parts(file, parts) = &manifest.content else {
+        return None;
+    };
+    let (_, at, len) = *parts.first()?;
+    let mut text = vec![0; len.min(LONGEST) as usize];
+    file.read_exact_at(&mut text, at).ok()?;
+    let images: Value = serde_json::from_slice(&text).ok()?;
+    let image = images.get(0)?;
+    (image.get("Config").is_some() && image.get("Layers").is_some()).then_some(
+        "is an archive of container images (docker save): make an OCI image layout of it \
+         (skopeo copy docker-archive:FILE oci:DIR), and give that",
+    )
 }
 
 /// Its layers' files, lowest first. `tag` chooses among several images.

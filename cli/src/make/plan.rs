@@ -36,9 +36,14 @@ impl Plan {
             newest = newest.max(node.stat.mtime);
             match node.stat.kind() {
                 Kind::File => {
+                    // A FAT has a copy for each name.
+                    let copies = match kind {
+                        "vfat" => u64::from(node.links.max(1)),
+                        _ => 1,
+                    };
                     files += 1;
                     bytes += node.stat.size;
-                    blocks += node.stat.size.div_ceil(BLOCK);
+                    blocks += node.stat.size.div_ceil(BLOCK) * copies;
                 }
                 Kind::Directory => {
                     let names = node.names.keys().map(|name| 12 + name.len() as u64);

@@ -43,8 +43,8 @@ pub fn squashfs(
     filling.times.of(&mut stat);
     let mut command = SQUASHFS.command()?;
     command
-        // Also for the root's time, which 4.5 takes from the clock.
-        .env("SOURCE_DATE_EPOCH", time.to_string())
+        // Also for the root's time, which 4.5 takes from the clock. It refuses later ones.
+        .env("SOURCE_DATE_EPOCH", time.min(u32::MAX.into()).to_string())
         .arg("-")
         .arg(to)
         .args(["-tar", "-noappend", "-no-progress", "-quiet"])

@@ -10,10 +10,10 @@ use std::os::fd::FromRawFd;
 /// Longest answer, in bytes. Whoever answers may have been taken over.
 const LONGEST: u64 = 64 << 10;
 
-/// What `work` comes to, in a child of this process; its error is this one's. The
-/// answer is only as good as the image.
-pub fn ask(work: impl FnOnce() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
-    let fail = |e: io::Error| Failure::image(format!("a process for the outer image: {e}"));
+/// What `work` comes to, in a child of this process; its error is this one's. The answer
+/// is only as good as the image. `what` it looks into is for messages.
+pub fn ask(what: &str, work: impl FnOnce() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
+    let fail = |e: io::Error| Failure::image(format!("a process for {what}: {e}"));
     let mut ends = [-1; 2];
     // SAFETY: room for two descriptors.
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
@@ -37,7 +37,7 @@ pub fn ask(work: impl FnOnce() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
             match said.split_first() {
                 Some((0, answer)) => Ok(answer.to_vec()),
                 Some((code, message)) => Err(Failure::new(*code, plain(message))),
-                None => Err(Failure::image("what looked into the outer image has died")),
+                None => Err(Failure::image(format!("what looked into {what} has died"))),
             }
         }
     }
@@ -54,7 +54,7 @@ fn answer(mut to: &File, work: impl FnOnce() -> Result<Vec<u8>>) -> ! {
             } else {
                 failure.code
             };
-            [&[code], failure.message.as_bytes()].concat()
+            [&[code], failure.to_string().as_bytes()].concat()
         }
     };
     let _ = to.write_all(&said);

@@ -4,7 +4,7 @@ use super::machine::Machine;
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use std::path::PathBuf;
-use tane::{ImagePath, Volumes};
+use tane::{ImagePath, VolumeKind, Volumes};
 
 /// The device inside the kernel of the file system that the address means.
 pub fn choose(machine: &Machine, at: &ImagePath, global: &Global) -> Result<PathBuf> {
@@ -14,22 +14,64 @@ pub fn choose(machine: &Machine, at: &ImagePath, global: &Global) -> Result<Path
 }
 
 /// The device that the address means, whatever is on it: without a selector the
-/// whole disk.
+/// whole disk. Who gives a key means what that opens, and never the LUKS volume itself.
 pub fn choose_place(machine: &Machine, at: &ImagePath) -> Result<PathBuf> {
     let volumes = machine.volumes()?;
-    device(
-        volumes,
-        volumes.choose_place(&at.image, at.selector.as_ref()),
-    )
+    let chosen = volumes.choose_place(&at.image, at.selector.as_ref());
+    match (chosen, machine.secrets().is_empty()) {
+        (Ok(chosen), false) => unlocked(volumes, chosen, at).map(Ok),
+        (chosen, _) => Ok(chosen),
+    }
+    .and_then(|chosen| device(volumes, chosen))
+}
+
+/// The place, if it is in a LUKS volume that is open, else the only one that is in it.
+fn unlocked(volumes: &Volumes, chosen: usize, at: &ImagePath) -> Result<usize> {
+    let list = volumes.list();
+    let is_open = |i: &usize| list[*i].kind == VolumeKind::Luks;
+    if (0..list.len()).any(|i| is_open(&i) && volumes.lies_on(chosen, i)) {
+        return Ok(chosen);
+    }
+    let inside: Vec<_> = (0..list.len())
+        .filter(|i| is_open(i) && volumes.lies_on(*i, chosen))
+        .collect();
+    // Not what is in another one that is.
+    let is_outermost = |i: &&usize| !inside.iter().any(|o| o != *i && volumes.lies_on(**i, *o));
+    let outermost: Vec<_> = inside.iter().filter(is_outermost).collect();
+    let fail = |text: &str| Err(Failure::image(format!("{}: {text}", at.image.display())));
+    match outermost[..] {
+        [one] => Ok(*one),
+        [] => match (0..list.len()).find(|i| list[*i].locked && volumes.lies_on(*i, chosen)) {
+            Some(locked) => {
+                let why = list[locked].note.as_deref().unwrap_or("is locked");
+                fail(&format!("its LUKS volume {why}"))
+            }
+            None => fail(
+                "a passphrase or key is given, and no LUKS volume is there that it opens: \
+                 leave it out, or make one first (cryptsetup luksFormat)",
+            ),
+        },
+        _ => {
+            let names = outermost.iter().filter_map(|i| {
+                let below = list[**i].on.first()?;
+                volumes.selector(&list[*below])
+            });
+            let names = names.map(|name| format!("\n  {}@{name}", at.image.display()));
+            fail(&format!(
+                "several LUKS volumes are open: choose one{}",
+                names.collect::<String>()
+            ))
+        }
+    }
 }
 
 pub(super) fn device(volumes: &Volumes, chosen: tane::Result<usize>) -> Result<PathBuf> {
     let failure = |e: tane::Error| {
-        let mut failure = Failure::of_image(&e);
-        if e.errno() == libc::ENOKEY {
-            failure.message += "\n(--passphrase-file or --key-file)";
+        let failure = Failure::of_image(&e);
+        match e.errno() {
+            libc::ENOKEY => failure.remedy("--passphrase-file or --key-file opens it"),
+            _ => failure,
         }
-        failure
     };
     let index = chosen.map_err(failure)?;
     let device = volumes.list()[index].device.clone();

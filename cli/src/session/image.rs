@@ -4,10 +4,12 @@ use super::choose::choose;
 use super::lower;
 use super::machine::Machine;
 use super::prepared::Prepared;
+use super::unmountable::Attempt;
 use super::Access;
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::sys::{Root, Side, Sys};
+use crate::tell;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -57,15 +59,17 @@ pub(super) fn mount(
         options.option("subvol", subvol);
     }
     options.options(global.options.as_deref().unwrap_or_default());
-    let name = at.image.display();
-    let mount = options.mount(&machine.kernel, &device).map_err(|e| {
-        let what = match e.errno() {
-            libc::ENOMEDIUM => "no file system that this kernel knows".into(),
-            libc::ENODEV => format!("{e}; another kernel image (--kernel) may know it"),
-            _ => format!("cannot be mounted: {e}"),
-        };
-        Failure::image(format!("{name}: {what}; tane inspect shows what is there"))
-    })?;
+    let attempt = Attempt {
+        machine: &machine,
+        at,
+        device: &device,
+        global,
+    };
+    attempt.check_type(access)?;
+    let log = machine.kernel.dmesg().len();
+    let mount = options.mount(&machine.kernel, &device);
+    let mount = mount.map_err(|e| attempt.explain(&e))?;
+    attempt.check_mount(&mount, access, log)?;
     let mount = lower::merge(mount, &at.image, &machine)?;
     Ok(Opened {
         kernel: machine.kernel.clone(),
@@ -120,13 +124,7 @@ impl Opened {
 
     /// An error if nothing can be expected of it any more.
     pub fn check(&self) -> Result<()> {
-        if self.kernel.is_alive() {
-            return Ok(());
-        }
-        let words = self.kernel.last_words();
-        Err(Failure::image(format!(
-            "the image's Linux has died: {words}"
-        )))
+        self.machine.check()
     }
 
     /// Everything written so far is in the image when this returns.
@@ -148,7 +146,7 @@ impl Opened {
         // Whatever failed for it has been told as an I/O error.
         let causes = |machine: &Machine| {
             let causes = machine.causes();
-            causes.iter().for_each(|cause| eprintln!("tane: {cause}"));
+            causes.iter().for_each(|cause| tell::note(cause));
         };
         if self.access == Access::Read {
             causes(&self.machine);

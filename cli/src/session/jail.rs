@@ -5,10 +5,16 @@
 //! and before it sees what is in its image, everything that booting took goes
 //! too. `docs/jail.md` says what remains.
 
+mod programs;
+
 use super::machine::{kernel_image, tiny_image};
 use super::{is_host_kernel, lower, scratch, servers, Access};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
+use crate::inherited;
+use crate::tell;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -28,7 +34,12 @@ pub struct Needs {
     trees: Vec<PathBuf>,
     created: Vec<PathBuf>,
     changed: Vec<PathBuf>,
+    /// Root's files get their owners, and devices are made.
+    metadata: bool,
+    devices: bool,
     programs: bool,
+    /// Several kernels are booted, one after the other.
+    again: bool,
     temporary: bool,
     handed: bool,
     /// Kernels are booted at any time, for images that are opened like this.
@@ -60,6 +71,20 @@ impl Needs {
         self
     }
 
+    /// What is written has the owners and attributes of what it is a copy of, as far as
+    /// one may; devices are made if `devices` says so.
+    pub fn copies(mut self, devices: bool) -> Self {
+        self.metadata = true;
+        self.devices = devices;
+        self
+    }
+
+    /// Of root's.
+    fn rights(&self, jail: &mut Jail) {
+        jail.attributes(!self.sources.is_empty());
+        jail.metadata(self.metadata).devices(self.devices);
+    }
+
     /// This file, which is there already, is read and written.
     pub fn change(mut self, path: &Path) -> Self {
         self.changed.push(path.into());
@@ -81,12 +106,17 @@ impl Needs {
         self
     }
 
-    /// Programs of the host are started, at any time, and have a directory for
-    /// temporary files: of the list of system calls only what is an attack remains
-    /// forbidden.
+    /// Programs of the host work on the image, run by a process of its own in their own
+    /// jail, and share a directory for temporary files with this one.
     pub fn programs(mut self) -> Self {
         self.programs = true;
         self.temporary()
+    }
+
+    /// The image is opened, and its kernel booted, several times.
+    pub fn again(mut self) -> Self {
+        self.again = true;
+        self
     }
 
     /// A directory for temporary files.
@@ -95,12 +125,6 @@ impl Needs {
         self
     }
 }
-
-/// What programs are, and what they read wherever they run.
-const SYSTEM: [&str; 9] = [
-    "/bin", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/sbin", "/sys", "/usr",
-];
-const DEVICES: [&str; 3] = ["/dev/null", "/dev/urandom", "/dev/zero"];
 
 #[derive(Default)]
 struct State {
@@ -130,14 +154,21 @@ pub fn declare(needs: Needs) {
     });
 }
 
-pub(super) fn is_off(global: &Global) -> bool {
+pub fn is_off(global: &Global) -> bool {
     global.no_jail || is_host_kernel(global)
 }
 
 fn failure(e: tane::jail::Error) -> Failure {
-    Failure::image(format!(
-        "the jail cannot be set up: {e}; --no-jail goes without, if you trust the image"
-    ))
+    use tane::jail::Error;
+    let text = format!("the jail cannot be set up: {e}");
+    match &e {
+        // A file that is not there, and no fault of the jail's.
+        Error::Path(path, e) => Failure::of_host(path, e),
+        Error::Limit(..) => Failure::image(text),
+        Error::Threads(_) | Error::Landlock(_) | Error::Seccomp(_) | Error::Capabilities(_) => {
+            Failure::image(text).remedy("--no-jail goes without, if you trust the image")
+        }
+    }
 }
 
 /// An image is about to be opened, or a session's kernel to be booted.
@@ -148,7 +179,12 @@ pub(super) fn enter(
     global: &Global,
 ) -> Result<()> {
     if is_off(global) {
-        return Ok(());
+        return with(
+            |state| match state.needs.as_ref().is_some_and(|n| n.programs) {
+                true => programs::start(None),
+                false => Ok(()),
+            },
+        );
     }
     with(|state| {
         if std::mem::replace(&mut state.entered, true) {
@@ -203,42 +239,29 @@ pub(super) fn enter(
             let own = scratch::directory()?;
             jail.read(&own).write_beneath(&own).write(own);
         }
-        if needs.programs {
-            let own = std::env::var_os("PATH").unwrap_or_default();
-            let own = std::env::split_paths(&own);
-            let system = SYSTEM.iter().map(PathBuf::from).chain(own);
-            for path in system.filter(|path| path.is_absolute() && path.exists()) {
-                jail.read(path);
-            }
-            for path in DEVICES.iter().filter(|path| Path::new(path).exists()) {
-                jail.write(path);
-            }
-        }
         let named = needs.images.iter().map(|(at, _)| &at.outermost().image);
         let remote = named.chain(&beside).filter(|image| is_remote(image));
         let logins = all.iter().flat_map(|global| global.logins.iter().cloned());
         servers::start(remote.map(PathBuf::as_path), logins)?;
+        inherited::forget_proxies();
+        if needs.programs {
+            programs::start(Some(programs::jail(&needs, global)?))?;
+        }
         // What does not exist is the verb's to complain about.
         for path in needs.sources.iter().filter(|p| p.exists()) {
             jail.read(path);
         }
-        jail.exec(needs.programs)
-            .handed(needs.handed)
-            .terminal(needs.session.is_some());
-        match global.memory_limit {
-            Some(u64::MAX) => {}
-            limit => {
-                jail.memory(limit.unwrap_or(MEMORY));
-            }
-        }
+        needs.rights(&mut jail);
+        jail.handed(needs.handed).terminal(needs.session.is_some());
+        limit_memory(&mut jail, global);
         if let Some(limit) = global.time_limit {
             jail.time(limit + GRACE);
         }
         let held = jail.enter().map_err(failure)?;
         if held.files == Files::No && !needs.trees.is_empty() && !global.quiet {
-            eprintln!(
-                "tane: warning: this host has no Landlock, so that a hostile image could \
-                 write outside of the destination too (Linux 5.19 and newer have it)"
+            tell::warning(
+                "this host has no Landlock, so that a hostile image could write outside of \
+                 the destination too (Linux 5.19 and newer have it)",
             );
         }
         state.needs = Some(needs);
@@ -246,19 +269,41 @@ pub(super) fn enter(
     })
 }
 
+/// What a session may do with files of the host.
+pub struct Shared<'s> {
+    /// Read and write beneath these.
+    pub dirs: &'s [PathBuf],
+    /// Read these.
+    pub sources: &'s [PathBuf],
+    /// Write these, or into them.
+    pub dests: &'s [PathBuf],
+}
+
 /// A session begins. Beside `images`, with options of their own where they have some, it
-/// may open what its first line names that opens anything, and read and write beneath
-/// these directories of the host. The jail closes before the first of them is opened.
+/// may open what its first line names that opens anything, and of the host what is shared.
+/// The jail closes before the first of them is opened.
 pub fn begin_session(
     images: Vec<(PathBuf, Option<Global>)>,
-    shared: &[PathBuf],
+    shared: &Shared,
     own: Option<&Path>,
     access: Access,
     global: &Global,
 ) -> Result<()> {
     let mut needs = Needs::default().session(access, own);
-    for dir in shared {
-        needs = needs.read(dir).write(dir);
+    // `lcd` goes elsewhere.
+    let absolute = |path: &PathBuf| {
+        let full = std::path::absolute(path);
+        full.map_err(|e| Failure::of_host(path, &e))
+    };
+    for dir in shared.dirs {
+        let dir = &absolute(dir)?;
+        needs = needs.read(dir).write(dir).copies(false);
+    }
+    for path in shared.sources.iter().filter(|path| !path.is_symlink()) {
+        needs = needs.read(&absolute(path)?);
+    }
+    for path in shared.dests {
+        needs = needs.write(&absolute(path)?).copies(false);
     }
     for (image, options) in images {
         needs.images.push((whole(&image), access));
@@ -287,6 +332,7 @@ pub(super) fn enter_session(image: Option<&ImagePath>, global: &Global) -> Resul
 /// the jail too. `image` is what it will be called.
 pub fn begin_making(image: &Path, mut needs: Needs, global: &Global) -> Result<()> {
     needs.programs = true;
+    needs.again = true;
     declare(needs);
     let (kernel, tiny) = (kernel_image(global)?, tiny_image(global));
     let tiny = tiny.or_else(tane::tiny_image);
@@ -298,9 +344,35 @@ pub fn begin_making(image: &Path, mut needs: Needs, global: &Global) -> Result<(
     )
 }
 
-/// Whether what the host refuses may be a matter of what the session shares.
+/// A session runs, in a jail.
 pub fn confines_session() -> bool {
     with(|state| state.entered && state.needs.as_ref().is_some_and(|n| n.session.is_some()))
+}
+
+/// Whether this path on the host is none that the session may open.
+pub fn is_kept_from(path: &[u8]) -> bool {
+    let path = path.strip_prefix(b"host:").unwrap_or(path);
+    let path = Path::new(OsStr::from_bytes(path));
+    let full = path.ancestors().find_map(|path| match path {
+        // Of a name alone, the directory.
+        path if path.as_os_str().is_empty() => Path::new(".").canonicalize().ok(),
+        path => path.canonicalize().ok(),
+    });
+    let shared = |path: &PathBuf| {
+        let shared = path.canonicalize();
+        full.as_ref()
+            .zip(shared.ok())
+            .is_some_and(|(full, shared)| full.starts_with(shared))
+    };
+    confines_session()
+        && with(|state| {
+            let needs = state.needs.as_ref();
+            !needs.is_some_and(|needs| {
+                let images = needs.images.iter().map(|(at, _)| &at.outermost().image);
+                let lists = [&needs.sources, &needs.trees, &needs.changed, &needs.created];
+                images.chain(lists.into_iter().flatten()).any(shared)
+            })
+        })
 }
 
 /// The images that this command will open beside the one that is opened first: they can
@@ -342,9 +414,8 @@ pub(super) fn close(global: &Global) -> Result<()> {
         return Ok(());
     }
     with(|state| {
-        // Sessions, and who starts programs, boot again at any time.
-        let is_last =
-            |needs: &&Needs| state.left == 0 && needs.session.is_none() && !needs.programs;
+        // Sessions, and some that start programs, boot again at any time.
+        let is_last = |needs: &&Needs| state.left == 0 && needs.session.is_none() && !needs.again;
         let Some(needs) = state.needs.as_ref().filter(is_last) else {
             return Ok(());
         };
@@ -356,9 +427,22 @@ pub(super) fn close(global: &Global) -> Result<()> {
         for path in &needs.trees {
             jail.write_beneath(path);
         }
+        if needs.programs {
+            // What they worked on is opened, and copied back.
+            let own = scratch::directory()?;
+            jail.read(&own).write_beneath(own);
+        }
         jail.handed(needs.handed);
+        needs.rights(&mut jail);
         jail.enter().map(drop).map_err(failure)
     })
+}
+
+fn limit_memory(jail: &mut Jail, global: &Global) {
+    match global.memory_limit {
+        Some(u64::MAX) => {}
+        limit => drop(jail.memory(limit.unwrap_or(MEMORY))),
+    }
 }
 
 /// A file, as an image.

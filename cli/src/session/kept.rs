@@ -9,6 +9,7 @@ use super::machine::Machine;
 use super::{jail, secrets, Access};
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
+use crate::tell;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -241,7 +242,7 @@ fn all(results: impl Iterator<Item = Result<()>>) -> Result<()> {
     for result in results {
         match (&first, result) {
             (Ok(()), result) => first = result,
-            (Err(_), Err(failure)) => eprintln!("tane: {failure}"),
+            (Err(_), Err(failure)) => tell::failure(&failure),
             (Err(_), Ok(())) => {}
         }
     }
@@ -368,10 +369,7 @@ impl Image {
         all(self.mounts.into_iter().map(|(_, opened)| {
             let name = self.file.display();
             match Arc::try_unwrap(opened) {
-                Ok(opened) => opened.close().map_err(|f| {
-                    let message = format!("{name}: {}", f.message);
-                    Failure { message, ..f }
-                }),
+                Ok(opened) => opened.close().map_err(|f| f.of(&name.to_string())),
                 Err(_) => Err(Failure::image(format!("{name}: is in use by this command"))),
             }
         }))

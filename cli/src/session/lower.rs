@@ -33,7 +33,8 @@ pub fn below(access: Access, global: &Global) -> Result<Vec<ImagePath>> {
 /// What the command line names, the topmost first.
 pub fn named(global: &Global) -> Result<Vec<ImagePath>> {
     let parse = |name: &std::path::PathBuf| {
-        let (image, selector) = layer_of(name).map_err(|e| Failure::address(&e))?;
+        let (image, selector) =
+            layer_of(name).map_err(|e| Failure::address(name.as_os_str(), &e))?;
         Ok(ImagePath {
             image,
             selector,

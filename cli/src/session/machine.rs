@@ -2,9 +2,12 @@
 
 use super::lower::{self, Lower};
 use super::prepared::{self, Prepared};
-use super::{nested, secrets, servers, Access, Opened};
+use super::{is_host_kernel, nested, secrets, servers, Access, Opened};
 use crate::args::{Global, Verity};
 use crate::failure::{Failure, Result};
+use crate::sys::Errno;
+use crate::tell;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -245,10 +248,24 @@ impl Machine {
         for place in &global.trust {
             options.trust(place);
         }
+        if let Some(patience) = global.patience() {
+            options.wait(patience);
+        }
         if !global.quiet {
-            options.notice(|text| eprintln!("tane: {text}"));
+            options.notice(tell::note);
         }
         options
+    }
+
+    /// An error if its Linux has died, with its last words.
+    pub fn check(&self) -> Result<()> {
+        match self.kernel.is_alive() {
+            true => Ok(()),
+            false => Err(Failure::image(format!(
+                "the image's Linux has died: {}",
+                self.kernel.last_words()
+            ))),
+        }
     }
 
     /// Everything written so far is in the image when this returns. Not every
@@ -277,6 +294,11 @@ impl Machine {
     /// The image that was named.
     pub fn disk(&self) -> Option<&Disk> {
         self.disks.first()
+    }
+
+    /// What the images of `--with` are inside the kernel.
+    pub fn further_devices(&self) -> Vec<PathBuf> {
+        self.disks.iter().skip(1).map(Disk::device).collect()
     }
 
     /// Why Linux could not read or write a disk, which it knows as an I/O error
@@ -394,10 +416,27 @@ fn no_start(e: tane::Error) -> Failure {
 }
 
 pub(super) fn kernel_image(global: &Global) -> Result<PathBuf> {
-    match &global.kernel {
-        Some(path) => Ok(path.clone()),
-        None => tane::default_image().map_err(no_start),
-    }
+    let path = match &global.kernel {
+        Some(path) => path.clone(),
+        None => tane::default_image().map_err(no_start)?,
+    };
+    let wrong = match path.metadata() {
+        _ if is_host_kernel(global) => return Ok(path),
+        Ok(found) if found.is_file() => return Ok(path),
+        Ok(_) => Errno(libc::EISDIR),
+        Err(e) => Errno(e.raw_os_error().unwrap_or(libc::EIO)),
+    };
+    let (whose, remedy) = match (&global.kernel, std::env::var_os("TANE_IMAGE")) {
+        (Some(_), _) => (
+            "that --kernel names",
+            "leave the option out for the one installed",
+        ),
+        (None, Some(_)) => ("that TANE_IMAGE names", "unset it for the one installed"),
+        (None, None) => ("of this installation", "install tane's kernel images"),
+    };
+    let text = format!("{}: the kernel image {whose}: {wrong}", path.display());
+    let failure = Failure::image(text).about(path.as_os_str().as_bytes());
+    Err(failure.remedy(remedy))
 }
 
 /// What serves plain images, unless somebody wants something else.

@@ -1,6 +1,6 @@
 //! An image that is open: a kernel that serves it and the root of its files.
 
-mod apart;
+pub mod apart;
 mod choose;
 mod end;
 mod image;
@@ -16,24 +16,30 @@ mod scratch;
 mod secrets;
 mod servers;
 mod target;
+mod unmountable;
 
 pub use end::End;
 pub use image::Opened;
 use image::{open_image, open_prepared};
-pub use jail::{begin_making, confines_session, declare, Needs};
+pub use jail::{
+    begin_making, confines_session, declare, is_kept_from, is_off as is_without_jail, Needs,
+};
 pub use kept::{Here, Kept};
 pub use machine::{Content, Machine};
 pub use redo::prepare as write_back_as_a_whole;
-pub use scratch::place as temporary_place;
-pub use target::{is_raw, Target};
+pub use scratch::{directory as temporary_directory, place as temporary_place};
+pub use target::{container, lock_replaced, locked, Target};
 
 use crate::args::Global;
-use crate::failure::{Failure, Result};
+use crate::expand::{self, Meant};
+use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use crate::names::plain;
-use crate::sys::{Host, Root, Side, Sys};
+use crate::shell::Named;
+use crate::sys::{Errno, Host, Root, Side, Sys};
+use crate::tell;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tane::{Address, Files, HostFiles, ImagePath};
@@ -70,21 +76,21 @@ fn host_files(global: &Global) -> HostFiles {
 }
 
 fn parse(argument: &OsStr, global: &Global) -> Result<Address> {
-    Address::parse(argument, &host_files(global)).map_err(|e| Failure::address(&e))
+    Address::parse(argument, &host_files(global)).map_err(|e| Failure::address(argument, &e))
 }
 
 /// An argument of a verb that works on whole images.
 pub fn image_path(argument: &OsStr, global: &Global) -> Result<ImagePath> {
     let at = Address::parse_image(argument, &host_files(global));
-    nested(at.map_err(|e| Failure::address(&e))?, global)
+    nested(at.map_err(|e| Failure::address(argument, &e))?, global)
 }
 
 /// A session begins with these images, and will open those of `later`, each with its
-/// options. It reads and writes files of the host beneath `shared`, and keeps some of its
+/// options, and the files of the host that are named there. It reads and writes files of the host beneath `shared`, and keeps some of its
 /// own beneath `own`.
 pub fn begin(
     images: &[OsString],
-    later: Vec<(PathBuf, Global)>,
+    later: Named,
     shared: &[PathBuf],
     own: Option<&Path>,
     access: Access,
@@ -93,10 +99,16 @@ pub fn begin(
     let mut all = Vec::new();
     for image in images {
         let at = Address::parse_image(image, &host_files(global));
-        all.push((at.map_err(|e| Failure::address(&e))?.image, None));
+        all.push((at.map_err(|e| Failure::address(image, &e))?.image, None));
     }
-    all.extend(later.into_iter().map(|(image, own)| (image, Some(own))));
-    jail::begin_session(all, shared, own, access, global)
+    let named = later.images.into_iter();
+    all.extend(named.map(|(image, own)| (image, Some(own))));
+    let files = jail::Shared {
+        dirs: shared,
+        sources: &later.sources,
+        dests: &later.dests,
+    };
+    jail::begin_session(all, &files, own, access, global)
 }
 
 /// An argument that only makes sense as a whole image, be it inside another.
@@ -234,8 +246,59 @@ impl Session {
 }
 
 /// Runs `work` on the arguments' files, image by image: consecutive arguments
-/// in one image share a mount. The exit code is the worst.
+/// in one image share a mount. Patterns stand for what they match there, which has to be
+/// something. The exit code is the worst.
 pub fn for_each_image(
+    arguments: &[OsString],
+    access: Access,
+    global: &Global,
+    work: impl FnMut(&Root, &[Item]) -> Result<bool>,
+) -> Result<u8> {
+    for_each_match(arguments, access, global, true, work)
+}
+
+/// As [`for_each_image`], where patterns may match nothing.
+pub fn for_each_found(
+    arguments: &[OsString],
+    access: Access,
+    global: &Global,
+    work: impl FnMut(&Root, &[Item]) -> Result<bool>,
+) -> Result<u8> {
+    for_each_match(arguments, access, global, false, work)
+}
+
+fn for_each_match(
+    arguments: &[OsString],
+    access: Access,
+    global: &Global,
+    needed: bool,
+    mut work: impl FnMut(&Root, &[Item]) -> Result<bool>,
+) -> Result<u8> {
+    for_each_name(arguments, access, global, |root, items| {
+        // A session has done so, with regard to quotes.
+        if global.kept.is_session() {
+            return work(root, items);
+        }
+        let mut all_well = true;
+        let mut meant = Vec::new();
+        for item in items {
+            match item.matches(root) {
+                Ok(these) if these.is_empty() && needed => {
+                    all_well = item.complain_of("no file matches");
+                }
+                Ok(these) => meant.extend(these),
+                Err(e) => all_well = item.complain(e),
+            }
+        }
+        if !meant.is_empty() {
+            all_well &= work(root, &meant)?;
+        }
+        Ok(all_well)
+    })
+}
+
+/// As [`for_each_image`], of names that are no patterns: they are yet to be made.
+pub fn for_each_name(
     arguments: &[OsString],
     access: Access,
     global: &Global,
@@ -263,6 +326,7 @@ pub fn for_each_image(
 }
 
 /// One argument: as typed, and what it means.
+#[derive(Clone)]
 pub struct Item {
     pub argument: OsString,
     pub at: ImagePath,
@@ -273,9 +337,34 @@ impl Item {
         &self.at.path
     }
 
+    /// What it stands for.
+    fn matches(&self, root: &Root) -> std::result::Result<Vec<Item>, Errno> {
+        let found = match expand::meant(root, self.path())? {
+            Meant::One(path) if path == self.path() => return Ok(vec![self.clone()]),
+            Meant::One(path) => vec![path],
+            Meant::These(paths) => paths,
+        };
+        let item = |path: Vec<u8>| Item {
+            argument: OsString::from_vec([&self.at.prefix()[..], &path].concat()),
+            at: ImagePath {
+                path,
+                ..self.at.clone()
+            },
+        };
+        Ok(found.into_iter().map(item).collect())
+    }
+
     /// Says what is wrong with this argument; always false, for `all_well &=`.
-    pub fn complain(&self, e: crate::sys::Errno) -> bool {
-        eprintln!("tane: {}", Failure::file(self.argument.as_bytes(), e));
+    pub fn complain(&self, e: Errno) -> bool {
+        tell::failure(&Failure::file(self.argument.as_bytes(), e));
+        false
+    }
+
+    /// The same, in words of the verb's.
+    pub fn complain_of(&self, text: &str) -> bool {
+        let argument = self.argument.as_bytes();
+        let text = format!("{}: {text}", plain(argument));
+        tell::failure(&Failure::new(SOME_FAILED, text).about(argument));
         false
     }
 }

@@ -6,12 +6,13 @@ use super::{apart, jail, open_prepared, Access, Opened, Session};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::sys::{Kind, Root};
+use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
-use tane::images::{buffer, gather, open_backend, scatter, total, Backend, Buffers};
+use tane::images::{buffer, gather, open_backend, pieces_behind, scatter, total, Backend, Buffers};
 use tane::{File, ImagePath, OpenOptions, Selector};
 
 /// Longest piece of a transfer that is zeros, in bytes.
@@ -51,7 +52,7 @@ fn step(at: &ImagePath, global: &Global) -> Result<Option<ImagePath>> {
         true => None,
         false => {
             let text = String::from_utf8_lossy(&left[file + 1..]);
-            Some(Selector::parse(&text).map_err(|e| Failure::address(&e))?)
+            Some(Selector::parse(&text).map_err(|e| Failure::address(OsStr::new(&*text), &e))?)
         }
     };
     Ok(Some(inside(at, &left[..file], selector, rest)))
@@ -89,7 +90,7 @@ fn look_apart(at: &ImagePath, global: &Global) -> Result<Option<Split>> {
         let text = "the passphrase of an image that another is in is needed twice: use a file";
         return Err(Failure::usage(text));
     }
-    let said = apart::ask(|| {
+    let said = apart::ask("the outer image", || {
         let found = look(at, global)?;
         let numbers = found.map(|split| [split.file as u64, split.colon as u64]);
         Ok(numbers.map_or(Vec::new(), |n| n.map(u64::to_le_bytes).concat()))
@@ -162,6 +163,13 @@ pub fn open(
     let mount = opened
         .mount()
         .ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
+    let last = path.file_name().and_then(std::ffi::OsStr::to_str);
+    let mut others = pieces_behind(last.unwrap_or_default()).map(|name| path.with_file_name(name));
+    if global.format.is_none() && others.any(|path| mount.exists(path).unwrap_or(false)) {
+        let text = "is the first piece of a disk, and pieces within an image are not joined: \
+                    copy them out first (or say --format)";
+        return Err(Failure::image(format!("{name}: {text}")));
+    }
     let file = OpenOptions::new().read(true).write(write).open(mount, path);
     let guest = Guest::new(file.map_err(|e| fail(e.into()))?, write).map_err(fail)?;
     let disk = open_backend(Arc::new(guest), write, global.format).map_err(fail)?;

@@ -5,7 +5,9 @@ use super::machine::{kernel_image, tiny_image, Machine};
 use super::{jail, lower, memory, nested, redo, Access};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
-use std::path::PathBuf;
+use crate::names::plain;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use tane::{DiskImage, ImagePath};
 
@@ -54,6 +56,11 @@ pub fn get(at: &ImagePath, access: Access, global: &Global) -> Result<Prepared> 
     let mine = prepare(at, access, &secrets, global);
     jail::booted(at);
     let mut kernels = at.layers().count();
+    // The wait for them is for when their turn comes: this command may have them now.
+    let global = &Global {
+        wait: None,
+        ..global.clone()
+    };
     for (at, access) in jail::others(at, access, global) {
         kernels += at.layers().count();
         if kernels > MOST {
@@ -111,7 +118,11 @@ fn prepare(
             is_busy: e.errno() == libc::EBUSY,
             failure: Failure::of_image(&e),
         });
-        Ok::<_, Failed>((image.clone(), opened?))
+        let opened = opened?;
+        if access == Access::Write && global.verbose {
+            tell_what_is_written(image, &opened);
+        }
+        Ok::<_, Failed>((image.clone(), opened))
     };
     let outer = match &at.within {
         Some(outer) => {
@@ -141,4 +152,13 @@ fn prepare(
         below,
         outer,
     })
+}
+
+/// The image may have said itself which files it consists of.
+fn tell_what_is_written(image: &Path, opened: &DiskImage) {
+    let parts = opened.layers().iter().skip(1);
+    for part in parts.filter(|part| part.write) {
+        let [part, image] = [&part.path, image].map(|path| plain(path.as_os_str().as_bytes()));
+        crate::tell::note(&format!("{part}: is part of {image}, and written"));
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::{scratch, Access};
 use crate::args::Global;
+use crate::tell;
 use std::io;
 use std::sync::{Arc, OnceLock};
 use tane::images::{redo_path, Redo};
@@ -20,7 +21,7 @@ pub fn prepare(at: &ImagePath, global: &Global) {
     let written = global.overlay.as_deref().unwrap_or(&at.image);
     // Several disks have no single file, and a disk of the host no place for one.
     let made = match global.with.is_empty() {
-        true => Redo::beside(written),
+        true => Redo::beside(written, global.patience().as_ref()),
         false => Err(io::Error::other("the image consists of several disks")),
     };
     let swept = made.and_then(|redo| {
@@ -32,9 +33,9 @@ pub fn prepare(at: &ImagePath, global: &Global) {
     match swept {
         Ok(redo) => drop(REDO.set(redo)),
         Err(e) if global.verbose => {
-            eprintln!(
-                "tane: what is written back cannot be taken up again if it is interrupted: {e}"
-            );
+            tell::note(&format!(
+                "what is written back cannot be taken up again if it is interrupted: {e}"
+            ));
         }
         Err(_) => {}
     }

@@ -4,6 +4,7 @@
 use super::jail;
 use crate::args::Global;
 use crate::failure::{Failure, Result};
+use crate::tell;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -41,7 +42,7 @@ pub fn allow(options: &mut DiskOptions, global: &Global) {
         let link = LINK.get().ok_or(io::ErrorKind::PermissionDenied)?;
         let (disk, said) = link.open_and_tell(address)?;
         if !said.is_empty() && !quiet {
-            eprintln!("tane: {said}");
+            tell::note(&said);
         }
         Ok(disk)
     });

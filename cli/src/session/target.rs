@@ -11,16 +11,19 @@ use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::sys::{Errno, Fd, Root, Side, Sys};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use tane::VolumeKind;
+use tane::images::{Format, Lock, Raw};
 use tane::{is_remote, ImagePath};
+use tane::{Volume, VolumeKind};
 
 /// What is copied at once, and compared at once.
 const PIECE: usize = 1 << 20;
 const GRAIN: usize = 64 << 10;
 const BLKZEROOUT: usize = 0x127f;
+const BLKSSZGET: usize = 0x1268;
 
 pub struct Target {
     machine: Machine,
@@ -34,10 +37,19 @@ pub struct Target {
     pub size: u64,
     /// What is on it.
     pub fstype: Option<String>,
+    /// Its name and its UUID.
+    pub label: Option<String>,
+    pub uuid: Option<String>,
     /// The image is the disk's bytes as they are, and this volume all of them.
     pub is_file: bool,
-    /// Where the last partition of its disk starts, if there is one.
-    pub last_start: Option<u64>,
+    /// Where the next partition of its disk starts, if one follows.
+    pub next_start: Option<u64>,
+    /// Whether its disk has partitions.
+    pub in_table: bool,
+    /// Bytes of the disk.
+    pub disk_size: u64,
+    /// Its file system is on other devices too.
+    pub is_part: bool,
 }
 
 impl Target {
@@ -61,19 +73,31 @@ impl Target {
         let gone = || Failure::image(format!("{}: is gone", at.image.display()));
         let volume = found.ok_or_else(gone)?;
         let fstype = volume.found.as_ref().map(|f| f.fstype.clone());
+        let label = volume.found.as_ref().and_then(|f| f.label.clone());
+        let uuid = volume.found.as_ref().and_then(|f| f.uuid.clone());
         let (kind, start, size) = (volume.kind.clone(), volume.start, volume.size);
-        let last_start = list.iter().filter_map(|v| v.start).max();
+        let starts = || list.iter().filter_map(|v| v.start);
+        let next_start = starts().filter(|&at| at > start.unwrap_or(0)).min();
+        let in_table = starts().next().is_some();
+        let disks = list.iter().filter(|v| v.kind == VolumeKind::Disk);
+        let disk_size = disks.map(|v| v.size).max().unwrap_or(size);
         let is_file = kind == VolumeKind::Disk && is_raw(at, global);
+        let is_part = volume.is_short() || list.iter().filter(|v| is_same(v, volume)).count() > 1;
         Ok(Target {
             image: at.image.clone(),
             start: start.unwrap_or(0),
             fstype: global.fs.clone().or(fstype),
+            label,
+            uuid,
             machine,
             device,
             kind,
             size,
             is_file,
-            last_start,
+            next_start,
+            in_table,
+            disk_size,
+            is_part,
         })
     }
 
@@ -91,38 +115,114 @@ impl Target {
         &self.machine
     }
 
+    /// Bytes of a sector of it: Linux mounts nothing there that has smaller blocks.
+    pub fn sector(&self) -> u32 {
+        let mut bytes: i32 = 0;
+        let done = self.device(libc::O_RDONLY).map(|device| {
+            let argument = (&raw mut bytes) as usize;
+            let args = [device.raw() as usize, BLKSSZGET, argument, 0, 0, 0];
+            // SAFETY: the call writes an int of ours.
+            unsafe { self.call(libc::SYS_ioctl, args) }
+        });
+        match done {
+            Ok(0) => u32::try_from(bytes).unwrap_or(512),
+            _ => 512,
+        }
+    }
+
+    /// What would be lost if all of it became new; None if nothing is there.
+    pub fn holds(&self) -> Option<String> {
+        if self.kind == VolumeKind::Disk && self.in_table {
+            return Some("a partition table".into());
+        }
+        let held = || {
+            let file = File::open(&self.image).ok().filter(|_| self.is_file)?;
+            let unknown = || "data of an unknown kind".to_owned();
+            let is_blank = ends_are_blank(&file).unwrap_or(true);
+            tane::held_by(&file).or_else(|| (!is_blank).then(unknown))
+        };
+        self.fstype.clone().or_else(held)
+    }
+
+    /// Why not, and what can be done about it.
+    pub fn taken(&self, what: &str) -> Failure {
+        let name = self.image.display();
+        let by_key = !self.machine.secrets().is_empty();
+        let text = match what {
+            "crypto_LUKS" => format!(
+                "{name}: holds {what}: --key-file or --passphrase-file means what is inside; \
+                 --force replaces the LUKS volume itself and all that is in it"
+            ),
+            "LVM2_member" | "linux_raid_member" if by_key => {
+                format!("{name}: holds {what}: name a volume of it; tane inspect shows them")
+            }
+            _ => format!("{name}: holds {what}: --force replaces it"),
+        };
+        Failure::new(SOME_FAILED, text)
+    }
+
     pub fn flush(&self) -> Result<()> {
         self.machine.flush().map_err(|e| self.fail(&e))
     }
 
-    /// Lets a program work on its bytes; what that changed is in the image after.
-    /// `blank`: all of it is new, and what was there is no matter.
+    /// Lets a program for file systems of this kind work on its bytes; what that changed
+    /// is in the image after. `blank`: all of it is new, and what was there is no matter.
     pub fn work<T>(
         self,
+        kind: &str,
         access: Access,
         blank: bool,
         work: impl FnOnce(&Path) -> Result<T>,
     ) -> Result<T> {
         if self.is_file {
             let image = self.image.clone();
-            // The kernel's caches go, and its lock; ours takes its place.
+            // The kernel's caches go, and its locks; ours take their place.
             drop(self);
-            let write = access == Access::Write;
-            let file = File::options().read(true).write(write).open(&image);
-            let file = file.map_err(|e| failed(&image, &e))?;
-            if access == Access::Write {
-                lock(&file).map_err(|e| failed(&image, &e))?;
+            let (_file, lock) = locked(&image, access)?;
+            if kind.starts_with("ntfs") {
+                lock.leave_bytes();
             }
             return work(&image);
         }
+        let all = 0..self.size;
+        self.work_apart(access, blank, &[all], work)
+    }
+
+    /// Lets a program that knows partition tables work on a disk: on its first and its
+    /// last MiB, between which it sees zeroes.
+    pub fn work_on_table<T>(self, work: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+        const TABLE: u64 = 1 << 20;
+        let ends = [
+            0..TABLE.min(self.size),
+            self.size.saturating_sub(TABLE)..self.size,
+        ];
+        self.work_apart(Access::Write, false, &ends, work)
+    }
+
+    fn work_apart<T>(
+        self,
+        access: Access,
+        blank: bool,
+        ranges: &[Range<u64>],
+        work: impl FnOnce(&Path) -> Result<T>,
+    ) -> Result<T> {
         let temporary = Temporary::new(self.size)?;
+        let fail = |e| self.fail(&e);
         if !blank {
-            self.copy_out(&temporary.file).map_err(|e| self.fail(&e))?;
+            let copied = ranges
+                .iter()
+                .try_for_each(|range| self.copy_out(&temporary.file, range));
+            copied.map_err(fail)?;
         }
         let result = work(&temporary.path)?;
         if access == Access::Write {
-            let copied = redo::as_a_whole(|| self.copy_in(&temporary.file, blank));
-            copied.map_err(|e| self.fail(&e))?;
+            // Who made the file system smaller may have cut the file.
+            temporary.file.set_len(self.size).map_err(fail)?;
+            let copy = || {
+                let mut ranges = ranges.iter();
+                ranges.try_for_each(|range| self.copy_in(&temporary.file, range, blank))
+            };
+            redo::as_a_whole(copy).map_err(fail)?;
             self.flush()?;
         }
         Ok(result)
@@ -138,16 +238,34 @@ impl Target {
             .map_err(wrong)
     }
 
-    fn copy_out(&self, to: &File) -> io::Result<()> {
+    /// All of it that is not zero, in pieces of 64 KiB (the last one may be shorter), by
+    /// their places. EINTR of `to` ends it as an interruption.
+    pub fn read_data(&self, to: impl FnMut(u64, &[u8]) -> io::Result<()>) -> Result<()> {
+        self.read_range(&(0..self.size), to)
+            .map_err(|e| match e.kind() {
+                io::ErrorKind::Interrupted => Failure::interrupted(),
+                _ => self.fail(&e),
+            })
+    }
+
+    fn copy_out(&self, to: &File, range: &Range<u64>) -> io::Result<()> {
+        self.read_range(range, |at, grain| to.write_all_at(grain, at))
+    }
+
+    fn read_range(
+        &self,
+        range: &Range<u64>,
+        mut to: impl FnMut(u64, &[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
         let device = self.device(libc::O_RDONLY)?;
         let mut buffer = vec![0; PIECE];
-        for at in (0..self.size).step_by(PIECE) {
-            let len = (self.size - at).min(PIECE as u64) as usize;
+        for at in range.clone().step_by(PIECE) {
+            let len = (range.end - at).min(PIECE as u64) as usize;
             let got = device.sys().pread_all(&device, &mut buffer[..len], at);
             let got = got.map_err(wrong)?;
             for (i, grain) in buffer[..got].chunks(GRAIN).enumerate() {
                 if grain.iter().any(|b| *b != 0) {
-                    to.write_all_at(grain, at + (i * GRAIN) as u64)?;
+                    to(at + (i * GRAIN) as u64, grain)?;
                 }
             }
             device.sys().forget(&device, at, len as u64);
@@ -156,17 +274,15 @@ impl Target {
     }
 
     /// Only what differs is written.
-    fn copy_in(&self, from: &File, blank: bool) -> io::Result<()> {
+    fn copy_in(&self, from: &File, range: &Range<u64>, blank: bool) -> io::Result<()> {
         let device = self.device(libc::O_RDWR)?;
-        // Who made the file system smaller may have cut the file.
-        from.set_len(self.size)?;
         let sys = device.sys();
         if blank {
-            let range = [0, self.size];
+            let zeroed = [range.start, range.end - range.start];
             let args = [
                 device.raw() as usize,
                 BLKZEROOUT,
-                range.as_ptr() as usize,
+                zeroed.as_ptr() as usize,
                 0,
                 0,
                 0,
@@ -178,8 +294,8 @@ impl Target {
             }
         }
         let (mut new, mut old) = (vec![0; PIECE], vec![0; PIECE]);
-        for at in (0..self.size).step_by(PIECE) {
-            let len = (self.size - at).min(PIECE as u64) as usize;
+        for at in range.clone().step_by(PIECE) {
+            let len = (range.end - at).min(PIECE as u64) as usize;
             from.read_exact_at(&mut new[..len], at)?;
             match blank {
                 true => old[..len].fill(0),
@@ -216,6 +332,29 @@ impl Side for Target {
     }
 }
 
+/// Whether two volumes are devices of one btrfs.
+fn is_same(a: &Volume, b: &Volume) -> bool {
+    let id = |v: &Volume| {
+        let found = v.found.as_ref().filter(|f| f.fstype == "btrfs");
+        found.and_then(|f| f.uuid.clone())
+    };
+    id(a).is_some() && id(a) == id(b)
+}
+
+/// Whether a file of the host begins and ends with zeroes.
+fn ends_are_blank(file: &File) -> io::Result<bool> {
+    let size = file.metadata()?.len();
+    let piece = size.min(PIECE as u64);
+    let mut bytes = vec![0; piece as usize];
+    for at in [0, size - piece] {
+        file.read_exact_at(&mut bytes, at)?;
+        if bytes.iter().any(|b| *b != 0) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 fn wrong(e: Errno) -> io::Error {
     io::Error::from_raw_os_error(e.0)
 }
@@ -224,31 +363,43 @@ fn failed(image: &Path, e: &io::Error) -> Failure {
     Failure::new(SOME_FAILED, format!("{}: {e}", image.display()))
 }
 
-/// Whether the file has the disk's bytes as they are, and is what is written to.
-pub fn is_raw(at: &ImagePath, global: &Global) -> bool {
-    let raw = tane::images::Format::Raw;
+/// The container that the image's file is, where that file is what is written to.
+pub fn container(at: &ImagePath, global: &Global) -> Option<Format> {
+    if global.overlay.is_some() || at.within.is_some() || is_remote(&at.image) {
+        return None;
+    }
     let found = || {
-        let file = File::open(&at.image)?;
-        tane::images::detect(&tane::images::Raw::from_file(
-            file,
-            tane::images::Access::default(),
-        )?)
+        let raw = Raw::from_file(File::open(&at.image)?, tane::images::Access::default())?;
+        tane::images::detect(&raw)
     };
-    let is = match global.format {
-        Some(format) => format == raw,
-        None => found().is_ok_and(|format| format == raw),
-    };
-    is && global.overlay.is_none() && at.within.is_none() && !is_remote(&at.image)
+    global.format.or_else(|| found().ok())
 }
 
-/// flock(2), as every verb that writes does it.
-fn lock(file: &File) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
-    // SAFETY: a descriptor of ours.
-    match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+/// Whether the file has the disk's bytes as they are, and is what is written to.
+fn is_raw(at: &ImagePath, global: &Global) -> bool {
+    container(at, global) == Some(Format::Raw)
+}
+
+/// The image's file, with the locks that every verb takes, for as long as both live.
+pub fn locked(image: &Path, access: Access) -> Result<(File, Lock)> {
+    let write = access == Access::Write;
+    let file = File::options().read(true).write(write).open(image);
+    let file = file.map_err(|e| failed(image, &e))?;
+    // In between nobody is waited for: what was found out about the image is to hold.
+    let lock = Lock::take(&file, image, write, None);
+    let lock = lock.map_err(|e| Failure::new(SOME_FAILED, e.to_string()))?;
+    Ok((file, lock))
+}
+
+/// The locks of an image that is not written but replaced by another one, so that nobody
+/// goes on with what has no name any more.
+pub fn lock_replaced(image: &Path, global: &Global) -> Result<Lock> {
+    let file = File::open(image).map_err(|e| failed(image, &e))?;
+    let lock = Lock::take(&file, image, true, global.patience().as_ref());
+    lock.map_err(|e| match e.kind() {
+        io::ErrorKind::Interrupted => Failure::interrupted(),
+        _ => Failure::image(e.to_string()),
+    })
 }
 
 /// A file with a name, for as long as programs need it.

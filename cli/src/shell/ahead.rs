@@ -1,7 +1,7 @@
-//! Which images a script will open: what its session's jail allows has to be known
-//! before the first of them is looked into.
+//! Which images a script will open, and which files of the host: what its session's jail
+//! allows has to be known before the first image is looked into.
 
-use super::lexer::{self, Words};
+use super::lexer::{self, Word, Words};
 use super::line::{Line, Own, What};
 use crate::args::Global;
 use std::ffi::OsStr;
@@ -13,22 +13,38 @@ const FOR_FILES: [&str; 6] = ["cp", "diff", "get", "lcd", "put", "tar"];
 /// Commands in which it is one, also where names are those of an image's files.
 const FOR_IMAGES: [&str; 4] = ["close", "dmesg", "inspect", "open"];
 
-/// Those that a script names, with the options of the commands that open them.
-/// `inside`: the session begins in an image. What is not there yet is left out, and so
-/// is what cannot be understood: the command says why when its turn comes.
-pub fn images(script: &[u8], inside: bool, global: &Global) -> Vec<(PathBuf, Global)> {
+/// What a script names.
+#[derive(Default)]
+pub struct Named {
+    /// With the options of the commands that open them.
+    pub images: Vec<(PathBuf, Global)>,
+    /// What is copied in.
+    pub sources: Vec<PathBuf>,
+    /// Where to it is copied out.
+    pub dests: Vec<PathBuf>,
+}
+
+/// What a script names. `inside`: the session begins in an image. Images that are not
+/// there yet are left out, and so is what cannot be understood: the command says why when
+/// its turn comes.
+pub fn look(script: &[u8], inside: bool, global: &Global) -> Named {
     let mut ahead = Ahead {
         inside,
         dir: PathBuf::new(),
         global,
-        found: Vec::new(),
+        found: Named::default(),
     };
     let mut text = Vec::new();
     for line in script.split_inclusive(|&b| b == b'\n') {
         text.extend_from_slice(line);
         match lexer::commands(&text) {
             Ok(None) => continue,
-            Ok(Some(commands)) => commands.into_iter().for_each(|words| ahead.look(words)),
+            Ok(Some(commands)) => {
+                let texts = |words: Vec<Word>| words.into_iter().map(|word| word.text).collect();
+                commands
+                    .into_iter()
+                    .for_each(|words| ahead.look(texts(words)));
+            }
             Err(_) => {}
         }
         text.clear();
@@ -41,7 +57,7 @@ struct Ahead<'g> {
     /// Where `lcd` will have gone, from here.
     dir: PathBuf,
     global: &'g Global,
-    found: Vec<(PathBuf, Global)>,
+    found: Named,
 }
 
 impl Ahead<'_> {
@@ -59,12 +75,14 @@ impl Ahead<'_> {
         let bare = FOR_IMAGES.contains(&verb) || !self.inside && !FOR_FILES.contains(&verb);
         for word in words.iter().skip(1) {
             if let Some(image) = self.image(word, bare) {
-                self.found.push((image, options.clone()));
+                self.found.images.push((image, options.clone()));
             }
         }
         match line.what {
             What::Own(Own::Lcd { dir: Some(dir) }) => self.dir.push(dir),
             What::Own(Own::Cd { .. } | Own::Open { .. }) => self.inside = true,
+            What::Own(Own::Get { dest, .. }) => self.found.dests.push(self.dir.join(dest)),
+            What::Own(Own::Put { path, .. }) => self.found.sources.push(self.dir.join(path)),
             _ => {}
         }
     }

@@ -1,14 +1,59 @@
-//! Splits text into commands and words, with the quotes of sh and bash's $'…'.
-//! There are no variables, patterns, pipes and redirections: what would be one
-//! must be quoted.
+//! Splits text into commands and words, with the quotes of sh and bash's $'…'. Words
+//! with *, ? or [ that is not quoted are patterns. There are no variables, pipes and
+//! redirections: what would be one must be quoted.
 
+use crate::patterns::has_wildcards;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
 pub type Words = Vec<OsString>;
 
+/// A word as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word {
+    pub text: OsString,
+    /// With signs of a pattern that are not quoted: all of it, with \ before those that
+    /// are.
+    pub pattern: Option<Vec<u8>>,
+}
+
+/// Before a sign of a pattern that is not quoted. No name has one, and no text.
+const SIGN: u8 = 0;
+const SIGNS: &[u8] = b"*?[]\\";
+
+impl Word {
+    fn new(marked: Vec<u8>) -> Word {
+        let text = without_signs(&marked);
+        if text.len() == marked.len() {
+            let text = OsString::from_vec(text);
+            return Word {
+                text,
+                pattern: None,
+            };
+        }
+        let mut pattern = Vec::new();
+        let mut bytes = marked.into_iter();
+        while let Some(byte) = bytes.next() {
+            match byte {
+                SIGN => pattern.extend(bytes.next()),
+                byte if SIGNS.contains(&byte) => pattern.extend([b'\\', byte]),
+                byte => pattern.push(byte),
+            }
+        }
+        let is_one = pattern.split(|b| *b == b'/').any(has_wildcards);
+        Word {
+            text: OsString::from_vec(text),
+            pattern: is_one.then_some(pattern),
+        }
+    }
+}
+
+fn without_signs(marked: &[u8]) -> Vec<u8> {
+    marked.iter().copied().filter(|&b| b != SIGN).collect()
+}
+
 /// The commands of a text that ends with a line; None: it goes on in the next.
-pub fn commands(text: &[u8]) -> Result<Option<Vec<Words>>, String> {
+pub fn commands(text: &[u8]) -> Result<Option<Vec<Vec<Word>>>, String> {
     let mut scan = Scan::new(text);
     let mut commands = Vec::new();
     loop {
@@ -18,7 +63,7 @@ pub fn commands(text: &[u8]) -> Result<Option<Vec<Words>>, String> {
         }
         let words = shlex::bytes::split(&scan.piece).ok_or("a quote without its end")?;
         if !words.is_empty() {
-            commands.push(words.into_iter().map(OsString::from_vec).collect());
+            commands.push(words.into_iter().map(Word::new).collect());
         }
         if end == End::Text {
             return Ok(Some(commands));
@@ -46,9 +91,10 @@ pub fn typed(text: &[u8]) -> Option<Typed> {
     let closings: [&[u8]; 3] = [b"", b"'", b"\""];
     let mut closed = closings.iter().map(|q| [last, q].concat());
     let word = closed.find_map(|w| shlex::bytes::split(&w))?;
+    let words = words.iter().map(|word| without_signs(word));
     Some(Typed {
-        words: words.into_iter().map(OsString::from_vec).collect(),
-        word: word.into_iter().next().unwrap_or_default(),
+        words: words.map(OsString::from_vec).collect(),
+        word: without_signs(&word.into_iter().next().unwrap_or_default()),
         start,
     })
 }
@@ -125,6 +171,12 @@ impl<'t> Scan<'t> {
                          if it is part of a name"
                     ));
                 }
+                (b'*' | b'?' | b'[' | b']', _) => {
+                    self.piece.push(SIGN);
+                    self.take(1);
+                    false
+                }
+                (0, _) => return Err("a NUL, which is in no name".into()),
                 _ => {
                     self.take(1);
                     false
@@ -232,7 +284,10 @@ impl<'t> Scan<'t> {
         }
         let value = value.ok_or("$'…': \\x without digits")?;
         // \400 and above lose their highest bit, as in bash.
-        Ok(value as u8)
+        match value as u8 {
+            0 => Err("$'…': a NUL, which is in no name".into()),
+            value => Ok(value),
+        }
     }
 }
 
@@ -242,8 +297,8 @@ mod tests {
 
     fn split(text: &str) -> Vec<Vec<String>> {
         let commands = commands(text.as_bytes()).expect(text).expect(text);
-        let text = |w: OsString| w.into_string().expect("UTF-8");
-        let words = |c: Words| c.into_iter().map(text).collect();
+        let text = |w: Word| w.text.into_string().expect("UTF-8");
+        let words = |c: Vec<Word>| c.into_iter().map(text).collect();
         commands.into_iter().map(words).collect()
     }
 
@@ -272,11 +327,11 @@ mod tests {
         let words = commands(b"rm $'a\\n\\'\\377\\x41'b")
             .expect("words")
             .expect("whole");
-        assert_eq!(words[0][1], OsString::from_vec(b"a\n'\xffAb".to_vec()));
+        assert_eq!(words[0][1].text, OsString::from_vec(b"a\n'\xffAb".to_vec()));
         let name = b"\xff it's\n$x";
         let line = format!("rm {}", crate::names::shown(name));
         let words = commands(line.as_bytes()).expect("words").expect("whole");
-        assert_eq!(words[0][1], OsString::from_vec(name.to_vec()));
+        assert_eq!(words[0][1].text, OsString::from_vec(name.to_vec()));
     }
 
     #[test]
@@ -292,6 +347,33 @@ mod tests {
             assert!(commands(text.as_bytes()).is_err(), "{text}");
         }
         assert_eq!(split("a '|' \"$b\" \\>"), [["a", "|", "$b", ">"]]);
+    }
+
+    #[test]
+    fn signs_of_a_pattern_count_unless_they_are_quoted() {
+        let pattern = |text: &str| {
+            let words = commands(text.as_bytes()).expect(text).expect(text);
+            let pattern = words[0][1].pattern.clone();
+            pattern.map(|p| String::from_utf8(p).expect("UTF-8"))
+        };
+        assert_eq!(pattern("ls *.c").as_deref(), Some("*.c"));
+        assert_eq!(pattern("ls 'a*'*").as_deref(), Some("a\\**"));
+        assert_eq!(
+            pattern("ls [a-c]\\?\"\\\\\"").as_deref(),
+            Some("[a-c]\\?\\\\")
+        );
+        for quoted in [
+            "ls '*'",
+            "ls \"?\"",
+            "ls \\*",
+            "ls $'[a]'",
+            "ls a[b",
+            "ls a]",
+        ] {
+            assert_eq!(pattern(quoted), None, "{quoted}");
+        }
+        assert_eq!(split("echo a* '[b]'"), [["echo", "a*", "[b]"]]);
+        assert!(commands(b"echo a\0b").is_err());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use crate::args::{Global, Verb};
 use crate::failure::{Failure, Result};
+use crate::options_first::options_first;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -95,7 +96,9 @@ pub enum Own {
 }
 
 /// Verbs that are no commands of a session.
-const APART: [&str; 6] = ["bench", "generate", "kaslr", "mount", "sh", "umount"];
+const APART: [&str; 7] = [
+    "bench", "edit", "generate", "kaslr", "mount", "sh", "umount",
+];
 /// Verbs whose argument may be left out: the current directory.
 const HERE: [(&str, &str); 6] = [
     ("df", "images"),
@@ -128,7 +131,9 @@ impl Line {
         inside: bool,
     ) -> std::result::Result<Line, clap::Error> {
         let words = crate::verbs::find::accept_single_dashes(words.into_iter());
-        let matches = grammar(inside).try_get_matches_from(words)?;
+        let grammar = grammar(inside);
+        let words = options_first(&grammar, words, 0);
+        let matches = grammar.try_get_matches_from(words)?;
         Line::from_arg_matches(&matches)
     }
 
@@ -150,6 +155,7 @@ impl Line {
             key_file,
             sector_size,
             verity,
+            wait,
             logins: _,
             no_jail,
             time_limit,
@@ -186,6 +192,7 @@ impl Line {
         global.json |= json;
         global.quiet |= quiet;
         global.verbose |= verbose;
+        global.wait = wait.or(global.wait);
         if own {
             global = Global {
                 fs,

@@ -10,7 +10,9 @@ mod editor;
 mod input;
 mod lexer;
 mod line;
+mod patterns;
 mod run;
 
+pub use ahead::Named;
 pub use input::Input;
 pub use run::{run, Settings};

@@ -3,15 +3,16 @@
 use super::complete::Completer;
 use super::editor::{self, Editor};
 use super::input::Input;
-use super::lexer::{self, Words};
+use super::lexer::{self, Word, Words};
 use super::line::{absolute, Line, What};
-use super::{ahead, builtins};
+use super::{ahead, builtins, patterns};
 use crate::args::{Global, Verb};
 use crate::failure::{Failure, Result, INTERRUPTED, USAGE};
 use crate::interrupt;
 use crate::login;
 use crate::names::shown;
 use crate::session::{self, Access, Here, Kept};
+use crate::tell;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -72,8 +73,12 @@ pub fn run(settings: Settings, input: Option<Input>, global: &Global) -> Result<
     let inside = !settings.images.is_empty();
     let later = input
         .script()
-        .map(|script| ahead::images(script, inside, &global));
-    let later = later.unwrap_or_default();
+        .map(|script| ahead::look(script, inside, &global));
+    let mut later = later.unwrap_or_default();
+    if !settings.shared.is_empty() {
+        // Who says what is shared means that and no more.
+        (later.sources, later.dests) = Default::default();
+    }
     let (images, shared) = (&settings.images, &settings.shared);
     session::begin(images, later, shared, own, access, &global)?;
     let mut shell = Shell {
@@ -135,7 +140,7 @@ impl Shell {
                 }
             };
             let commands = commands.unwrap_or_else(|e| {
-                eprintln!("tane: {e}");
+                tell::failure(&Failure::usage(e));
                 self.code = USAGE;
                 Vec::new()
             });
@@ -149,7 +154,7 @@ impl Shell {
                 let step = match interrupt::check() {
                     Ok(()) => self.command(words),
                     Err(failure) => {
-                        eprintln!("tane: {failure}");
+                        tell::failure(&failure);
                         Step::Done(failure.code)
                     }
                 };
@@ -177,7 +182,7 @@ impl Shell {
     fn tell_the_end(&self, line: u64, interactive: bool) {
         if !self.global.quiet && !interactive {
             let code = self.code;
-            eprintln!("tane: stopped at line {line}: exit code {code}");
+            tell::note(&format!("stopped at line {line}: exit code {code}"));
         }
     }
 
@@ -191,16 +196,15 @@ impl Shell {
     }
 
     /// Runs one command.
-    fn command(&mut self, mut words: Words) -> Step {
+    fn command(&mut self, words: Vec<Word>) -> Step {
+        let mut next = patterns::expanded(words, &self.global);
         loop {
-            match self.step(words) {
-                Ok(Step::Again(instead)) => words = instead,
+            match next.and_then(|words| self.step(words)) {
+                Ok(Step::Again(instead)) => next = Ok(instead),
                 Ok(step) => return step,
                 Err(Failure { code: 0, .. }) => return Step::Unheard,
                 Err(failure) => {
-                    if !failure.message.is_empty() {
-                        eprintln!("tane: {failure}");
-                    }
+                    tell::failure(&failure);
                     return Step::Done(failure.code);
                 }
             }
@@ -215,7 +219,7 @@ impl Shell {
             Ok(line) => line,
             Err(e) => {
                 // Help is "wrong" too, and goes to standard output.
-                let _ = e.print();
+                tell::usage(&e);
                 return Ok(Step::Done(if e.use_stderr() { USAGE } else { 0 }));
             }
         };

@@ -9,10 +9,23 @@ pub type Result<T> = std::result::Result<T, Errno>;
 
 impl Errno {
     /// True when nothing further can be written to the same place.
-    pub fn is_fatal_for_writing(self) -> bool {
+    pub fn ends_writing(self) -> bool {
+        matches!(self.0, libc::EROFS | libc::ESHUTDOWN)
+    }
+
+    /// True when something else may still be written there, but hardly for long.
+    pub fn strains_writing(self) -> bool {
         matches!(
             self.0,
-            libc::ENOSPC | libc::EDQUOT | libc::EROFS | libc::ENOMEM | libc::ESHUTDOWN
+            libc::ENOSPC | libc::EDQUOT | libc::ENOMEM | libc::EIO
+        )
+    }
+
+    /// True when a file cannot get a further name, but a copy of it could be made.
+    pub fn forbids_links(self) -> bool {
+        matches!(
+            self.0,
+            libc::EPERM | libc::EOPNOTSUPP | libc::ENOSYS | libc::EMLINK | libc::EXDEV
         )
     }
 

@@ -2,6 +2,7 @@
 
 use super::errno::{Errno, Result};
 use super::Fd;
+use std::borrow::Cow;
 use std::ffi::{CStr, CString};
 
 /// A file's extended attributes, packed into one buffer:
@@ -9,6 +10,29 @@ use std::ffi::{CStr, CString};
 #[derive(Default, Clone)]
 pub struct Xattrs {
     pub packed: Vec<u8>,
+}
+
+/// What `skip` is said of in /etc/xattr.conf of libattr 2.5, which is what `cp -a` goes
+/// by. XFS has ACLs so inside, and shows them as `system.posix_acl_*` too.
+const SKIPPED: [&str; 9] = [
+    "trusted.SGI_ACL_DEFAULT",
+    "trusted.SGI_ACL_FILE",
+    "trusted.SGI_CAP_FILE",
+    "trusted.SGI_MAC_FILE",
+    "trusted.SGI_DMI_*",
+    "xfsroot.*",
+    "user.Beagle.*",
+    "security.evm", // which only a kernel can write
+    "afs.*",
+];
+
+/// Whether an attribute belongs to its file system and not to the file.
+fn is_internal(name: &CStr) -> bool {
+    let matches = |pattern: &str| match pattern.strip_suffix('*') {
+        Some(start) => name.to_bytes().starts_with(start.as_bytes()),
+        None => name.to_bytes() == pattern.as_bytes(),
+    };
+    SKIPPED.iter().any(|pattern| matches(pattern))
 }
 
 /// Attributes of HFS Plus that are none of Linux's. Linux 6.12 lists them without the
@@ -108,6 +132,17 @@ impl Xattrs {
     pub fn iter(&self) -> Packed<'_> {
         Packed(&self.packed)
     }
+
+    /// Those that a copy gets, packed.
+    pub fn portable(&self) -> Cow<'_, [u8]> {
+        if !self.iter().any(|(name, _)| is_internal(name)) {
+            return Cow::Borrowed(&self.packed);
+        }
+        let mut kept = Xattrs::default();
+        let portable = self.iter().filter(|(name, _)| !is_internal(name));
+        portable.for_each(|(name, value)| kept.push(name, value));
+        Cow::Owned(kept.packed)
+    }
 }
 
 /// Walks over packed attributes.
@@ -145,6 +180,23 @@ impl Target<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_belongs_to_a_file_system_is_not_copied() {
+        let mut x = Xattrs::default();
+        let names = [
+            c"user.a",
+            c"trusted.SGI_ACL_FILE",
+            c"trusted.SGI_DMI_X",
+            c"trusted.SGI_ACL_FILES",
+            c"security.evm",
+            c"security.selinux",
+        ];
+        names.iter().for_each(|name| x.push(name, b"1"));
+        let kept = x.portable();
+        let kept: Vec<_> = Packed(&kept).map(|(name, _)| name).collect();
+        assert_eq!(kept, [names[0], names[3], names[5]]);
+    }
 
     #[test]
     fn packing_keeps_names_and_values() {

@@ -1,6 +1,6 @@
 //! Checking file systems, by each one's own fsck.
 
-use super::Tool;
+use super::{tool, Tool};
 use crate::failure::{Failure, Result, SOME_FAILED};
 use std::path::Path;
 
@@ -41,10 +41,6 @@ struct Checker {
 
 /// What these return after a repair does not tell what there was, or is left.
 const MUTE: [&str; 4] = ["jfs", "minix", "ntfs", "ntfs3"];
-
-const fn tool(program: &'static str, package: &'static str) -> Tool {
-    Tool { program, package }
-}
 
 pub const NTFSFIX: Tool = tool("ntfsfix", "ntfs-3g");
 

@@ -14,6 +14,9 @@ pub struct Wish<'a> {
     /// The same input gives the same bytes: the time that it is, and whatever
     /// else would come from chance comes from this.
     pub fixed: Option<Fixed>,
+    /// Bytes of a sector of what it will be on, if that is not 512: nothing of it may be
+    /// smaller.
+    pub sector: Option<u32>,
     pub extra: &'a [OsString],
 }
 
@@ -65,6 +68,21 @@ pub fn tool(kind: &str) -> Result<Tool> {
         }
     };
     Ok(Tool { program, package })
+}
+
+const MKSWAP: Tool = Tool {
+    program: "mkswap",
+    package: "util-linux",
+};
+
+/// The file becomes swap space, for pages of 4 KiB.
+pub fn swap(file: &Path, label: Option<&str>, uuid: &str) -> Result<()> {
+    let mut command = MKSWAP.command()?;
+    command.args(["--pagesize", "4096", "--uuid", uuid]);
+    if let Some(label) = label {
+        command.args(["--label", label]);
+    }
+    MKSWAP.run(command.arg(file), &[0]).map(drop)
 }
 
 /// Makes one that fills the file.
@@ -179,7 +197,14 @@ pub fn make(kind: &str, file: &Path, wish: &Wish) -> Result<()> {
             }
         }
     }
+    if let Some(sector) = wish.sector.filter(|sector| *sector > 512) {
+        add_sector(kind, sector, &mut add)?;
+    }
     let mut command = tool.command()?;
+    if let Some(sector) = wish.sector {
+        // mke2fs chooses blocks by it.
+        command.env("MKE2FS_DEVICE_SECTSIZE", sector.to_string());
+    }
     if let Some(fixed) = &wish.fixed {
         // e2fsprogs before and since 1.47.1; time 0 is none to it.
         command
@@ -194,6 +219,24 @@ pub fn make(kind: &str, file: &Path, wish: &Wish) -> Result<()> {
         Some(uuid) => jfs_uuid(file, uuid),
         None => Ok(()),
     }
+}
+
+/// btrfs, jfs and nilfs2 have blocks of 4096 bytes anyway.
+fn add_sector(kind: &str, sector: u32, add: &mut impl FnMut(&[&str])) -> Result<()> {
+    let size = sector.to_string();
+    match kind {
+        "xfs" => add(&["-s", &format!("size={size}")]),
+        "vfat" => add(&["-S", &size]),
+        "ntfs" | "ntfs3" => add(&["-s", &size]),
+        "f2fs" => add(&["-w", &size]),
+        "udf" => add(&[&format!("--blocksize={size}")]),
+        "minix" | "exfat" => {
+            let text = format!("{kind} cannot be made on sectors of {size} bytes");
+            return Err(Failure::usage(text));
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 /// Its mkfs draws one, and cannot be told.

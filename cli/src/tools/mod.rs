@@ -2,15 +2,23 @@
 //! system call does. They work on an ordinary file.
 
 pub mod check;
+mod execute;
+pub mod identity;
 pub mod mkfs;
 pub mod online;
 pub mod partition;
+pub mod place;
+mod runner;
+
+pub use runner::start as start_runner;
 
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use crate::session::confines_session;
+use execute::{execute, Request, Word};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 /// A program, and the Debian package that has it.
 #[derive(Clone, Copy)]
@@ -19,7 +27,51 @@ pub struct Tool {
     pub package: &'static str,
 }
 
+/// All that are run for a command in a jail.
+const KNOWN: [Tool; 32] = [
+    tool("btrfs", "btrfs-progs"),
+    tool("btrfstune", "btrfs-progs"),
+    tool("e2fsck", "e2fsprogs"),
+    tool("fatlabel", "dosfstools"),
+    tool("fsck.exfat", "exfatprogs"),
+    tool("fsck.f2fs", "f2fs-tools"),
+    tool("fsck.minix", "util-linux"),
+    tool("fsck.vfat", "dosfstools"),
+    tool("jfs_fsck", "jfsutils"),
+    tool("jfs_mkfs", "jfsutils"),
+    tool("jfs_tune", "jfsutils"),
+    tool("mke2fs", "e2fsprogs"),
+    tool("mkfs.btrfs", "btrfs-progs"),
+    tool("mkfs.exfat", "exfatprogs"),
+    tool("mkfs.f2fs", "f2fs-tools"),
+    tool("mkfs.minix", "util-linux"),
+    tool("mkfs.nilfs2", "nilfs-tools"),
+    tool("mkfs.vfat", "dosfstools"),
+    tool("mkfs.xfs", "xfsprogs"),
+    tool("mkntfs", "ntfs-3g"),
+    tool("mkswap", "util-linux"),
+    tool("mkudffs", "udftools"),
+    tool("ntfsfix", "ntfs-3g"),
+    tool("ntfslabel", "ntfs-3g"),
+    tool("ntfsresize", "ntfs-3g"),
+    tool("resize.f2fs", "f2fs-tools"),
+    tool("resize2fs", "e2fsprogs"),
+    tool("sfdisk", "fdisk"),
+    tool("tune.exfat", "exfatprogs"),
+    tool("tune2fs", "e2fsprogs"),
+    tool("xfs_db", "xfsprogs"),
+    tool("xfs_repair", "xfsprogs"),
+];
+
+const fn tool(program: &'static str, package: &'static str) -> Tool {
+    Tool { program, package }
+}
+
 impl Tool {
+    fn known(program: &str) -> Option<Tool> {
+        KNOWN.into_iter().find(|tool| tool.program == program)
+    }
+
     /// Debian keeps these where an ordinary user's PATH does not look.
     fn find(self) -> Result<PathBuf> {
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -43,21 +95,41 @@ impl Tool {
     /// time zone than UTC, so that it does the same everywhere.
     pub fn command(self) -> Result<Command> {
         if confines_session() {
-            let text = "is a program of the host, and this session is in a jail (--no-jail)";
-            let text = format!("{} {text}", self.program);
-            return Err(Failure::new(SOME_FAILED, text));
+            let text = "is a program of the host, which a session in a jail cannot start";
+            let failure = Failure::new(SOME_FAILED, format!("{} {text}", self.program));
+            return Err(failure.remedy("end the session and give tane that command alone"));
         }
         let mut command = Command::new(self.find()?);
         command.env("LC_ALL", "C").env("TZ", "UTC");
+        // SAFETY: system calls alone.
+        unsafe { command.pre_exec(execute::detach) };
         Ok(command)
+    }
+
+    /// What comes of it, whatever its exit code; `input` is for its standard input.
+    pub fn ask(self, command: &Command, input: &[u8]) -> Result<Output> {
+        let here = || {
+            let name = |part: &std::ffi::OsStr| part.to_owned();
+            let pairs = command.get_envs();
+            let request = Request {
+                program: command.get_program().into(),
+                args: command.get_args().map(name).collect(),
+                environment: pairs
+                    .map(|(key, value)| (name(key), value.map(name).unwrap_or_default()))
+                    .collect(),
+                input: input.to_vec(),
+                jail: None,
+            };
+            execute(&request, None, || Word::Gone)
+        };
+        let output = runner::run(self, command, input).unwrap_or_else(here);
+        output.map_err(|e| Failure::new(SOME_FAILED, format!("{}: {e}", self.program)))
     }
 
     /// Runs it to its end; an error says what it said. `fine`: exit codes that
     /// mean success.
     pub fn run(self, command: &mut Command, fine: &[i32]) -> Result<Output> {
-        let output = command.stdin(Stdio::null()).output();
-        let output =
-            output.map_err(|e| Failure::new(SOME_FAILED, format!("{}: {e}", self.program)))?;
+        let output = self.ask(command, &[])?;
         if output
             .status
             .code()

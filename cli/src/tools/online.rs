@@ -16,6 +16,34 @@ pub const GROW: [&str; 7] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "jfs", "nil
 /// Those that shrink so; nilfs2 where its end is free.
 pub const SHRINK: [&str; 2] = ["btrfs", "nilfs2"];
 
+/// linux/fs.h: the name of a file system, in FSLABEL_MAX bytes.
+const FS_IOC_SETFSLABEL: u64 = 0x4100_9432;
+const FSLABEL_MAX: usize = 256;
+
+/// Those whose name Linux itself changes.
+pub const NAMED: [&str; 6] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"];
+
+/// Another name for what is mounted; EINVAL if it is too long.
+pub fn set_label(kernel: &Kernel, mount: &Mount, label: &str) -> io::Result<()> {
+    let mut text = [0u8; FSLABEL_MAX];
+    if label.len() >= FSLABEL_MAX || label.contains('\0') {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    text[..label.len()].copy_from_slice(label.as_bytes());
+    let known = |e: tane::Error| io::Error::from_raw_os_error(e.errno());
+    let root = mount.open(".").map_err(known)?;
+    let args = [
+        root.kernel_fd() as u64,
+        FS_IOC_SETFSLABEL,
+        text.as_ptr() as u64,
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: the request reads that many bytes of ours.
+    result(unsafe { kernel.syscall(libc::SYS_ioctl, args) })
+}
+
 /// So many bytes, in a device that has them.
 pub fn resize(kernel: &Kernel, mount: &Mount, kind: &str, size: u64) -> io::Result<()> {
     let known = |e: tane::Error| io::Error::from_raw_os_error(e.errno());

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::sys::{Errno, Fd};
+use crate::tell;
 use crate::walk::{walk, Next, Visit, Visitor};
 use std::ffi::CStr;
 
@@ -48,6 +49,6 @@ impl<F: Fn(&Visit) -> Result<(), Errno>> Visitor for Changer<F> {
 
     fn unreadable(&mut self, path: &[u8], error: Errno) {
         self.all_well = false;
-        eprintln!("tane: {}", Failure::file(path, error));
+        tell::failure(&Failure::file(path, error));
     }
 }

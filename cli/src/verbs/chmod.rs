@@ -83,6 +83,9 @@ impl FromStr for Mode {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
+        if text.contains('/') {
+            return Err("the mode comes first, the files behind it".into());
+        }
         if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
             let mode = u32::from_str_radix(text, 8).ok().filter(|m| *m <= 0o7777);
             return mode

@@ -20,6 +20,7 @@ Examples:
   tane chown :adm disk.img:/var/log/syslog")]
 pub struct Args {
     /// USER, USER:GROUP or :GROUP, by name or number
+    #[arg(value_parser = owner)]
     pub owner: String,
     /// Files in images
     #[arg(required = true, value_name = "IMAGE:/PATH")]
@@ -27,6 +28,14 @@ pub struct Args {
     /// Also everything below directories
     #[arg(short = 'R', long)]
     pub recursive: bool,
+}
+
+/// No name has a slash; what is meant is found in the image.
+fn owner(text: &str) -> std::result::Result<String, String> {
+    match text.contains('/') {
+        true => Err("the owner comes first, the files behind it".into()),
+        false => Ok(text.into()),
+    }
 }
 
 /// "Leave it" in chown(2).

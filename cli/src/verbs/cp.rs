@@ -1,14 +1,20 @@
 //! tane cp: copies in, out and across, keeping everything.
 
 use crate::args::Global;
+use crate::copy::stream::descriptor;
 use crate::copy::{self, Owner, Place, Progress, ProgressMode, Report, Settings, SparseMode};
+use crate::expand;
 use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED};
+use crate::guard::{self, Guard};
 use crate::interrupt;
+use crate::names::{self, plain};
 use crate::output::Output;
-use crate::session::{address, declare, Access, End, Needs};
-use crate::sys::Root;
-use std::ffi::OsString;
+use crate::patterns::Excludes;
+use crate::session::{address, declare, Access, End, Needs, Session};
+use crate::sys::{base_name, Root};
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use tane::{Address, ImagePath};
 
 /// Copy files and directories into an image, out of it, or between images
@@ -22,12 +28,24 @@ Names follow docker cp: if DEST is a directory, SOURCE goes into it under its ow
 name; SOURCE/. means its contents, and so does the root of an image. If DEST does
 not exist, SOURCE becomes DEST; its parent must exist. Directories are always
 copied with everything in them. Existing files are replaced, each at once: nothing
-incomplete is ever seen under its final name. What a crash interrupts stays under
+incomplete is ever seen under its final name. On the host a file that holds a disk
+image, a partition table or a volume is left alone without --force. What a crash interrupts stays under
 a name like .tane-PID-NUMBER.part and can be removed. Ctrl-C stops after the file
 at hand, removes nothing that is complete, and leaves images consistent.
 
+SOURCE - is standard input, as are /dev/stdin and /dev/fd/N what is open under that
+number; DEST is the name of a file in an image then. A file that is there keeps its mode,
+owner and attributes, a new one is root's. DEST - is standard output. A fifo or device
+that is named stays one: write - <FIFO for what is in it.
+
+-a, -p, -r and -R are taken for the habit of cp(1) and change nothing: copies always are
+what cp -a makes.
+
 Examples:
   tane cp disk.img:/etc/fstab .              one file out
+  tane cp 'disk.img:/var/log/*.log' logs       patterns, in quotes
+  hostname | tane cp - disk.img:/etc/hostname
+  tane cp --exclude '*.o' --exclude /build src disk.img:/usr/src
   tane cp disk.img:/. tree                   everything, as root to keep owners
   tane cp --owner=root site disk.img:/var/www
   tane cp old.img:/home/. new.img@2:/home    from image to image
@@ -42,12 +60,18 @@ pub struct Args {
     /// Whose the copies are: keep, root or UID:GID
     #[arg(long, default_value = "keep")]
     pub owner: Owner,
+    /// Make device nodes on the host, as root: whoever may open them reaches the device
+    #[arg(long)]
+    pub devices: bool,
     /// What to do about holes
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     pub sparse: SparseMode,
     /// Leave files alone that exist already
     #[arg(short = 'n', long)]
     pub no_clobber: bool,
+    /// Replace files on the host also where they hold a disk image
+    #[arg(long)]
+    pub force: bool,
     /// Copy what a SOURCE that is a symlink points to
     #[arg(short = 'L', long)]
     pub follow_link: bool,
@@ -57,15 +81,32 @@ pub struct Args {
     /// Show progress on standard error
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub progress: ProgressMode,
+    /// Leave out what matches a pattern with *, ? and [...], and all below it: names
+    /// wherever they are, or with a / paths below SOURCE; can be repeated
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude: Vec<OsString>,
     /// As always: accepted for the habit of cp -a
     #[arg(short = 'a', long = "archive", hide = true)]
     pub archive: bool,
     /// As always: accepted for the habit of cp -r
     #[arg(short = 'r', short_alias = 'R', long = "recursive", hide = true)]
     pub recursive: bool,
+    /// As always: accepted for the habit of cp -p
+    #[arg(short = 'p', hide = true)]
+    pub preserve: bool,
 }
 
 pub fn run(args: Args, global: &Global) -> Result<u8> {
+    let streams = args.sources.iter().find_map(|s| descriptor(s, 0));
+    if let Some(number) = streams {
+        return from_stream(&args, number, global);
+    }
+    let is_out = |name: &OsStr| descriptor(name, 1) == Some(1);
+    let on_host = args.dest.as_bytes().strip_prefix(b"host:");
+    let on_host = on_host.filter(|_| global.kept.is_session());
+    if is_out(on_host.map_or(&args.dest, OsStr::from_bytes)) {
+        return to_stream(args, global);
+    }
     let dest = address(&args.dest, global)?;
     let sources = args
         .sources
@@ -74,11 +115,14 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         .collect::<Result<Vec<_>>>()?;
     let is_image = |a: &Address| matches!(a, Address::Image(_));
     if !is_image(&dest) && !sources.iter().all(is_image) {
-        return Err(Failure::usage(
-            "cp: both are on the host: write IMAGE:/path for what is in an image",
-        ));
+        let mut named = args.sources.iter().chain([&args.dest]);
+        let meant = named.find_map(|name| names::without_slash(name.as_bytes()));
+        let how = || "write IMAGE:/path for what is in an image".into();
+        let failure = Failure::usage("cp: both are on the host");
+        return Err(failure.remedy(meant.unwrap_or_else(how)));
     }
     interrupt::be_orderly();
+    guard(&sources, &dest, &args, global)?;
     let global = &global.copying();
     let mut code = 0;
     // Sources of one image share a pass, and so their hard links.
@@ -91,6 +135,36 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         }
     }
     Ok(code)
+}
+
+/// Has disk images of the host left alone: it is easy to forget the `:/` of one that
+/// something is to be copied into.
+fn guard(sources: &[Address], dest: &Address, args: &Args, global: &Global) -> Result<()> {
+    guard::begin(None);
+    let Address::Host(to) = dest else {
+        return Ok(());
+    };
+    if args.force || args.no_clobber {
+        return Ok(());
+    }
+    if !to.is_dir() {
+        let hint = format!("; {}:/ is the root of what is in it", to.display());
+        return guard::spare(to, &hint, global);
+    }
+    let has_files = |path: &Path| path.read_dir().is_ok_and(|mut dir| dir.next().is_some());
+    let replaces = |source: &Address| match base_name(path_and_prefix(source).0) {
+        // What a pattern stands for is not known yet.
+        Some(name) if name != b"." && !name.iter().any(|b| b"*?[\\".contains(b)) => {
+            let path = to.join(OsStr::from_bytes(name));
+            path.symlink_metadata()
+                .is_ok_and(|m| !m.is_dir() || has_files(&path))
+        }
+        _ => has_files(to),
+    };
+    if sources.iter().any(replaces) {
+        guard::begin(Some(Guard::of(to, global)?));
+    }
+    Ok(())
 }
 
 /// As [`pass`] opens them.
@@ -117,7 +191,7 @@ fn needs(groups: &[&[Address]], dest: &Address, args: &Args) -> Needs {
         }
     }
     match dest {
-        Address::Host(path) => needs.write(path),
+        Address::Host(path) => needs.write(path).copies(args.devices),
         Address::Image(_) => needs,
     }
 }
@@ -156,7 +230,11 @@ fn pass(sources: &[Address], dest: &Address, args: &Args, global: &Global) -> Re
         global,
     );
     let closed = from.map_or(Ok(()), End::close).and(to.close());
-    let report = result?;
+    finish(&result?, closed, args, global)
+}
+
+/// Tells what became of it; the exit code.
+fn finish(report: &Report, closed: Result<()>, args: &Args, global: &Global) -> Result<u8> {
     let interrupted = interrupt::requested();
     if global.json {
         let mut out = Output::new();
@@ -171,6 +249,75 @@ fn pass(sources: &[Address], dest: &Address, args: &Args, global: &Global) -> Re
     })
 }
 
+/// `devices`: they are made.
+fn settings(args: &Args, devices: bool) -> Settings {
+    Settings {
+        owner: args.owner,
+        sparse: args.sparse,
+        no_clobber: args.no_clobber,
+        devices,
+        duplicates: false,
+        empty: false,
+    }
+}
+
+/// A stream becomes a file of an image.
+fn from_stream(args: &Args, number: i32, global: &Global) -> Result<u8> {
+    let [source] = &args.sources[..] else {
+        return Err(Failure::usage(
+            "cp: a stream is copied alone: it becomes the file DEST",
+        ));
+    };
+    if global.kept.is_session() {
+        return Err(Failure::usage(
+            "cp: standard input belongs to the session: copy a file",
+        ));
+    }
+    let Address::Image(at) = address(&args.dest, global)? else {
+        return Err(Failure::usage(
+            "cp: both are on the host: write IMAGE:/path for what is in an image",
+        ));
+    };
+    let input = copy::stream::open(number)
+        .map_err(|e| Failure::new(SOME_FAILED, format!("{}: {e}", plain(source.as_bytes()))))?;
+    interrupt::be_orderly();
+    let global = &global.copying();
+    let session = Session::open(&at, Access::Write, global)?;
+    let put = |session: &Session| {
+        let root = session.root()?;
+        let place = Place {
+            root: &root,
+            path: &at.path,
+            prefix: &at.prefix(),
+        };
+        let (to, name) = copy::plan_file(&place)?;
+        let progress = Progress::new(args.progress, || (0, 0));
+        let report = Report::new(progress, global.verbose, global.quiet);
+        copy::stream::copy(input, to, &name, settings(args, false), &report);
+        sync(&root, &report);
+        Ok(report)
+    };
+    let result: Result<Report> = put(&session);
+    let closed = session.close();
+    finish(&result?, closed, args, global)
+}
+
+/// A file of an image goes to standard output.
+fn to_stream(args: Args, global: &Global) -> Result<u8> {
+    let [source] = &args.sources[..] else {
+        return Err(Failure::usage(
+            "cp: several files would be one on standard output: use tane cat for that",
+        ));
+    };
+    if let Address::Host(_) = address(source, global)? {
+        return Err(Failure::usage(
+            "cp: both are on the host: write IMAGE:/path for what is in an image",
+        ));
+    }
+    let files = args.sources;
+    super::cat::run(super::cat::Args { files }, global)
+}
+
 fn transfer(
     sources: &[Address],
     from: &End,
@@ -180,7 +327,17 @@ fn transfer(
     global: &Global,
 ) -> Result<Report> {
     let (from_root, to_root) = (from.root()?, to.root()?);
-    let parts: Vec<_> = sources.iter().map(path_and_prefix).collect();
+    let mut meant = Vec::new();
+    for source in sources {
+        match source {
+            Address::Host(_) => meant.push(source.clone()),
+            Address::Image(at) => {
+                let paths = expand::sources(&from_root, at, global)?;
+                meant.extend(paths.into_iter().map(Address::Image));
+            }
+        }
+    }
+    let parts: Vec<_> = meant.iter().map(path_and_prefix).collect();
     let places: Vec<_> = parts
         .iter()
         .map(|(path, prefix)| Place {
@@ -200,18 +357,14 @@ fn transfer(
         let dir = &plan.destination.dir;
         plan.destination.avoid = dir.sys().fstat(dir).ok().map(|s| s.identity());
     }
-    let progress = Progress::new(args.progress, || copy::totals(&plan.sources));
+    let excludes = Excludes::new(&args.exclude);
+    let progress = Progress::new(args.progress, || copy::totals(&plan.sources, &excludes));
     let report = Report::new(progress, global.verbose, global.quiet);
-    let settings = Settings {
-        owner: args.owner,
-        sparse: args.sparse,
-        no_clobber: args.no_clobber,
-        duplicates: false,
-        empty: false,
-    };
     let write_here = matches!(to, End::Image(_));
+    let settings = settings(args, write_here || args.devices);
     copy::copy(
         plan.sources,
+        &excludes,
         plan.destination,
         settings,
         &report,

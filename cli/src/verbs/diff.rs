@@ -1,15 +1,16 @@
 //! tane diff: what differs between two images, or an image and a directory.
 
 use super::entry;
-use super::find::glob;
 use crate::args::Global;
 use crate::compare::{self, Aspect, Aspects, Differences, Entry, Pair, PairVisitor};
-use crate::failure::{remedy, Failure, Result, SOME_FAILED};
-use crate::names::{self, plain, shown};
+use crate::failure::{Failure, Result};
+use crate::names::{self, shown};
 use crate::output::Output;
+use crate::patterns::Excludes;
 use crate::session::{address, declare, image_path, Access, End, Needs};
 use crate::show;
-use crate::sys::{base_name, Errno, Kind};
+use crate::sys::{Errno, Kind};
+use crate::tell;
 use crate::users::Users;
 use serde_json::Map;
 use std::ffi::{CString, OsStr, OsString};
@@ -49,10 +50,10 @@ pub struct Args {
     /// Do not compare these
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
     pub ignore: Vec<Aspect>,
-    /// Leave out what has a name that matches a pattern with *, ? and [...], and all
-    /// below it; can be repeated
+    /// Leave out what matches a pattern with *, ? and [...], and all below it: names
+    /// wherever they are, or with a / paths below OLD and NEW; can be repeated
     #[arg(short = 'x', long, value_name = "PATTERN")]
-    pub exclude: Vec<String>,
+    pub exclude: Vec<OsString>,
     /// Do not read files that have the same size and modification time
     #[arg(long)]
     pub quick: bool,
@@ -117,6 +118,7 @@ fn compare(
     let wanted = wanted.iter().filter(|a| !args.ignore.contains(a));
     let mut printer = Printer {
         args,
+        excludes: Excludes::new(&args.exclude),
         aspects: Aspects {
             wanted: wanted.copied().collect(),
             quick: args.quick,
@@ -145,6 +147,7 @@ fn compare(
 
 struct Printer<'r> {
     args: &'r Args,
+    excludes: Excludes,
     aspects: Aspects,
     json: bool,
     quiet: bool,
@@ -155,9 +158,9 @@ struct Printer<'r> {
 
 impl PairVisitor for Printer<'_> {
     fn visit(&mut self, pair: &Pair) -> Result<bool> {
-        let base = base_name(pair.path).unwrap_or_default();
-        let mut patterns = self.args.exclude.iter();
-        if patterns.any(|p| glob(p.as_bytes(), base)) {
+        let either = pair.old.as_ref().or(pair.new.as_ref());
+        let is_dir = either.is_some_and(|e| e.stat.kind() == Kind::Directory);
+        if self.excludes.has(pair.path, is_dir) {
             return Ok(false);
         }
         match (&pair.old, &pair.new) {
@@ -184,8 +187,7 @@ impl PairVisitor for Printer<'_> {
             b"." => argument.as_bytes().to_vec(),
             path => [argument.as_bytes(), b" at ", path].concat(),
         };
-        let text = format!("{}: {}", plain(&shown), remedy(error));
-        eprintln!("tane: {}", Failure::new(SOME_FAILED, text));
+        tell::failure(&Failure::file(&shown, error));
     }
 }
 

@@ -8,6 +8,7 @@ use crate::output::Output;
 use crate::session::{for_each_image, Access};
 use crate::show::human;
 use crate::sys::{Errno, Kind, Stat};
+use crate::tell;
 use crate::walk::{walk, Next, Visit, Visitor};
 use serde_json::Map;
 use std::collections::HashSet;
@@ -206,6 +207,6 @@ impl Visitor for Counter<'_> {
             let sum = self.above.pop().unwrap_or_default();
             self.above.last_mut().unwrap_or(&mut self.total).add(sum);
         }
-        eprintln!("tane: {}", Failure::file(path, error));
+        tell::failure(&Failure::file(path, error));
     }
 }

@@ -1,24 +1,34 @@
 //! tane find: walks a directory and prints what matches.
 
+mod conditions;
+
 use super::entry;
-use crate::args::{parse_size, Global};
+use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
+use crate::patterns::glob;
 use crate::session::{for_each_image, Access};
 use crate::show;
-use crate::sys::{Errno, Root, Time};
+use crate::sys::{Entries, Errno, Kind, Root, Time};
+use crate::tell;
 use crate::users::Users;
 use crate::walk::{walk, Next, Visit, Visitor};
+use conditions::{Age, Number, Permissions, Size};
 use std::ffi::OsString;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Find files of an image by name, type, size or age
+/// Find files of an image by name, type, size, age, owner or mode
 #[derive(clap::Args)]
 #[command(after_help = "\
-All tests must hold. find's own spelling (-name, -print0, ...) is understood too.
+All tests must hold, and mean what they mean to GNU find, whose spelling (-name, -mtime,
+-print0, ...) is understood too. N is a number, +N more than it, -N less. There is no
+-exec: give --print0 to xargs -0.
 
 Examples:
   tane find disk.img --name '*.conf'
   tane find disk.img:/var -type f -size +1M
+  tane find disk.img:/etc -mtime -7 -type f            changed in the last week
+  tane find disk.img -perm /6000 -user root            set-user-ID or set-group-ID
   tane find disk.img --newer disk.img:/etc/machine-id --json")]
 pub struct Args {
     /// Images or directories in them
@@ -33,36 +43,73 @@ pub struct Args {
     /// The type is one of these letters: f, d, l, p, s, c, b
     #[arg(long = "type", value_name = "LETTERS", value_parser = types)]
     pub kinds: Option<String>,
-    /// At least (+SIZE), at most (-SIZE) or exactly SIZE bytes; K, M, G work
-    #[arg(long, value_name = "[+-]SIZE", allow_hyphen_values = true, value_parser = size_test)]
-    pub size: Option<SizeTest>,
+    /// The size, in units that are counted up to the next whole one: c (bytes), w, b (512
+    /// bytes; also if left out), k, M, G, T
+    #[arg(long, value_name = "[+-]N", allow_hyphen_values = true)]
+    pub size: Option<Size>,
+    /// An empty file, or a directory with nothing in it
+    #[arg(long)]
+    pub empty: bool,
+    /// Modified so many days ago; 0 is within the last 24 hours
+    #[arg(long, value_name = "[+-]N", allow_hyphen_values = true)]
+    pub mtime: Option<Age>,
+    /// Modified so many minutes ago
+    #[arg(long, value_name = "[+-]N", allow_hyphen_values = true)]
+    pub mmin: Option<Age>,
+    /// As --mtime, of the last access
+    #[arg(long, value_name = "[+-]N", allow_hyphen_values = true)]
+    pub atime: Option<Age>,
+    /// As --mmin, of the last access
+    #[arg(long, value_name = "[+-]N", allow_hyphen_values = true)]
+    pub amin: Option<Age>,
+    /// As --mtime, of the last change of content, owner or mode
+    #[arg(long, value_name = "[+-]N", allow_hyphen_values = true)]
+    pub ctime: Option<Age>,
+    /// As --mmin, of the last change of content, owner or mode
+    #[arg(long, value_name = "[+-]N", allow_hyphen_values = true)]
+    pub cmin: Option<Age>,
+    /// The mode is MODE; has all bits of -MODE; has any bit of /MODE. Octal, or as u=rw,g=r
+    #[arg(long, value_name = "[-/]MODE", allow_hyphen_values = true)]
+    pub perm: Option<Permissions>,
+    /// Belongs to this user (of the image's /etc/passwd, or a number)
+    #[arg(long, value_name = "USER")]
+    pub user: Option<String>,
+    /// Belongs to this group (of the image's /etc/group, or a number)
+    #[arg(long, value_name = "GROUP")]
+    pub group: Option<String>,
+    /// The user's number
+    #[arg(long, value_name = "[+-]N", allow_hyphen_values = true)]
+    pub uid: Option<Number>,
+    /// The group's number
+    #[arg(long, value_name = "[+-]N", allow_hyphen_values = true)]
+    pub gid: Option<Number>,
+    /// Belongs to a number that the image's /etc/passwd does not name
+    #[arg(long)]
+    pub nouser: bool,
+    /// Belongs to a number that the image's /etc/group does not name
+    #[arg(long)]
+    pub nogroup: bool,
+    /// How many names (hard links) it has
+    #[arg(long, value_name = "[+-]N", allow_hyphen_values = true)]
+    pub links: Option<Number>,
+    /// The inode's number
+    #[arg(long, value_name = "[+-]N", allow_hyphen_values = true)]
+    pub inum: Option<Number>,
     /// Modified later than this file of the same image
     #[arg(long, value_name = "[IMAGE:]/PATH")]
     pub newer: Option<OsString>,
     /// Go down at most this many directories
     #[arg(long, value_name = "LEVELS")]
     pub maxdepth: Option<usize>,
+    /// Show nothing that is less deep
+    #[arg(long, value_name = "LEVELS")]
+    pub mindepth: Option<usize>,
+    /// Print what is found, as ever
+    #[arg(long, hide = true)]
+    pub print: bool,
     /// Raw names, each ended by a NUL
     #[arg(short = '0', long, visible_alias = "zero")]
     pub print0: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct SizeTest {
-    order: std::cmp::Ordering,
-    size: u64,
-}
-
-fn size_test(text: &str) -> std::result::Result<SizeTest, String> {
-    use std::cmp::Ordering::{Equal, Greater, Less};
-    let (order, digits) = match text.as_bytes() {
-        [b'+', ..] => (Greater, &text[1..]),
-        [b'-', ..] => (Less, &text[1..]),
-        _ => (Equal, text),
-    };
-    // find's "c" means bytes, as does no suffix here.
-    let size = parse_size(digits.strip_suffix('c').unwrap_or(digits))?;
-    Ok(SizeTest { order, size })
 }
 
 fn types(text: &str) -> std::result::Result<String, String> {
@@ -76,13 +123,31 @@ fn types(text: &str) -> std::result::Result<String, String> {
 /// Lets `tane find` understand `-name` where clap wants `--name`.
 pub fn accept_single_dashes(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let words = [
-        "-name",
+        "-amin",
+        "-atime",
+        "-cmin",
+        "-ctime",
+        "-empty",
+        "-gid",
+        "-group",
         "-iname",
-        "-type",
-        "-size",
-        "-newer",
+        "-inum",
+        "-links",
         "-maxdepth",
+        "-mindepth",
+        "-mmin",
+        "-mtime",
+        "-name",
+        "-newer",
+        "-nogroup",
+        "-nouser",
+        "-perm",
+        "-print",
         "-print0",
+        "-size",
+        "-type",
+        "-uid",
+        "-user",
     ];
     let mut is_find = false;
     let fix = |arg: OsString| {
@@ -98,15 +163,22 @@ pub fn accept_single_dashes(args: impl Iterator<Item = OsString>) -> Vec<OsStrin
 struct Finder<'r> {
     args: &'r Args,
     newer: Option<Time>,
+    now: Time,
+    /// Whose it has to be.
+    owner: (Option<u32>, Option<u32>),
     out: &'r mut Output,
-    users: Option<Users>,
+    users: Users,
+    json: bool,
     all_well: bool,
 }
 
 pub fn run(args: Args, global: &Global) -> Result<u8> {
     let mut out = Output::new();
     let code = for_each_image(&args.paths, Access::Read, global, |root, items| {
-        let users = global.json.then(|| Users::of(root));
+        let users = match args.needs_users() || global.json {
+            true => Users::of(root),
+            false => Users::default(),
+        };
         let newer = args
             .newer
             .as_ref()
@@ -115,8 +187,11 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         let mut finder = Finder {
             args: &args,
             newer,
+            now: now(),
+            owner: args.owner(&users)?,
             out: &mut out,
             users,
+            json: global.json,
             all_well: true,
         };
         for item in items {
@@ -129,6 +204,33 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     })?;
     out.flush()?;
     Ok(code)
+}
+
+fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let since = since.unwrap_or_default();
+    Time {
+        sec: since.as_secs() as i64,
+        nsec: since.subsec_nanos(),
+    }
+}
+
+impl Args {
+    fn needs_users(&self) -> bool {
+        self.user.is_some() || self.group.is_some() || self.nouser || self.nogroup
+    }
+
+    /// The numbers of --user and --group.
+    fn owner(&self, users: &Users) -> Result<(Option<u32>, Option<u32>)> {
+        let unknown = |what: &str, name: &str| {
+            let text = format!("find: no {what} {name} in the image: numbers work too");
+            Failure::usage(text)
+        };
+        let user = |name: &String| users.find_user(name).ok_or_else(|| unknown("user", name));
+        let group = |name: &String| users.find_group(name).ok_or_else(|| unknown("group", name));
+        let user = self.user.as_ref().map(user).transpose()?;
+        Ok((user, self.group.as_ref().map(group).transpose()?))
+    }
 }
 
 /// The time of the file that --newer names: a path inside, with or without
@@ -145,28 +247,76 @@ fn reference(root: &Root, argument: &OsString, global: &Global) -> Result<Time> 
 }
 
 impl Finder<'_> {
-    fn matches(&self, visit: &Visit) -> bool {
+    fn matches(&mut self, visit: &Visit) -> bool {
+        let deep = self.args.mindepth.is_none_or(|min| visit.depth >= min);
+        deep && self.is_called(visit)
+            && self.is_as_old(visit)
+            && self.belongs(visit)
+            && self.is_such(visit)
+    }
+
+    fn is_called(&self, visit: &Visit) -> bool {
         let base = crate::sys::base_name(visit.path).unwrap_or(b"/");
-        let Args {
-            name,
-            iname,
-            kinds,
-            size,
-            ..
-        } = self.args;
+        let Args { name, iname, .. } = self.args;
         let lower = || base.to_ascii_lowercase();
         name.as_ref().is_none_or(|p| glob(p.as_bytes(), base))
             && iname
                 .as_ref()
                 .is_none_or(|p| glob(p.to_ascii_lowercase().as_bytes(), &lower()))
-            && kinds
-                .as_ref()
-                .is_none_or(|k| k.contains(visit.stat.kind().letter()))
-            && size.is_none_or(|t| match visit.stat.size.cmp(&t.size) {
-                std::cmp::Ordering::Equal => true,
-                order => order == t.order,
-            })
-            && self.newer.is_none_or(|t| visit.stat.mtime > t)
+    }
+
+    fn is_as_old(&self, visit: &Visit) -> bool {
+        let (args, stat, now) = (self.args, visit.stat, self.now);
+        let days = |age: Option<Age>, then| age.is_none_or(|age| age.holds_in_days(then, now));
+        let minutes = |age: Option<Age>, then| age.is_none_or(|a| a.holds_in_minutes(then, now));
+        days(args.mtime, stat.mtime)
+            && days(args.atime, stat.atime)
+            && days(args.ctime, stat.ctime)
+            && minutes(args.mmin, stat.mtime)
+            && minutes(args.amin, stat.atime)
+            && minutes(args.cmin, stat.ctime)
+            && self.newer.is_none_or(|t| stat.mtime > t)
+    }
+
+    fn belongs(&self, visit: &Visit) -> bool {
+        let (args, stat) = (self.args, visit.stat);
+        self.owner.0.is_none_or(|uid| uid == stat.uid)
+            && self.owner.1.is_none_or(|gid| gid == stat.gid)
+            && args.uid.is_none_or(|n| n.holds(stat.uid.into()))
+            && args.gid.is_none_or(|n| n.holds(stat.gid.into()))
+            && !(args.nouser && self.users.user(stat.uid).is_some())
+            && !(args.nogroup && self.users.group(stat.gid).is_some())
+    }
+
+    fn is_such(&mut self, visit: &Visit) -> bool {
+        let (args, stat) = (self.args, visit.stat);
+        let is_dir = stat.kind() == Kind::Directory;
+        let perm = args.perm.as_ref();
+        let letter = stat.kind().letter();
+        args.kinds.as_ref().is_none_or(|k| k.contains(letter))
+            && args.size.is_none_or(|size| size.holds(stat.size))
+            && perm.is_none_or(|perm| perm.holds(stat.permissions(), is_dir))
+            && args.links.is_none_or(|n| n.holds(stat.nlink))
+            && args.inum.is_none_or(|n| n.holds(stat.ino))
+            && (!args.empty || self.is_empty(visit))
+    }
+
+    fn is_empty(&mut self, visit: &Visit) -> bool {
+        match visit.stat.kind() {
+            Kind::File => visit.stat.size == 0,
+            Kind::Directory => {
+                let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+                let dir = visit.dir.sys().openat(visit.dir, visit.name, flags, 0);
+                match dir.and_then(|dir| Entries::read(&dir)) {
+                    Ok(entries) => entries.list.is_empty(),
+                    Err(e) => {
+                        self.unreadable(visit.path, e);
+                        false
+                    }
+                }
+            }
+            _ => false,
+        }
     }
 }
 
@@ -178,9 +328,9 @@ impl Visitor for Finder<'_> {
             return Ok(Next::Past);
         }
         if self.matches(visit) {
-            if let Some(users) = &self.users {
-                self.out
-                    .json(&show::json("path", visit.path, visit.stat, users).into())?;
+            if self.json {
+                let object = show::json("path", visit.path, visit.stat, &self.users);
+                self.out.json(&object.into())?;
             } else if self.args.print0 {
                 self.out.bytes(visit.path)?;
                 self.out.bytes(b"\0")?;
@@ -195,110 +345,13 @@ impl Visitor for Finder<'_> {
 
     fn unreadable(&mut self, path: &[u8], error: Errno) {
         self.all_well = false;
-        eprintln!("tane: {}", Failure::file(path, error));
-    }
-}
-
-/// Does a shell pattern match all of a name? Byte by byte, in linear space,
-/// with one point to go back to: no pattern takes exponential time.
-pub fn glob(pattern: &[u8], name: &[u8]) -> bool {
-    let (mut p, mut n) = (0, 0);
-    let mut back: Option<(usize, usize)> = None;
-    loop {
-        if n == name.len() && pattern[p..].iter().all(|&c| c == b'*') {
-            return true;
-        }
-        if pattern.get(p) == Some(&b'*') {
-            back = Some((p + 1, n));
-            p += 1;
-            continue;
-        }
-        if n < name.len() {
-            if let Some(length) = matches_one(&pattern[p..], name[n]) {
-                p += length;
-                n += 1;
-                continue;
-            }
-        }
-        match back {
-            Some((after, from)) if from < name.len() => {
-                back = Some((after, from + 1));
-                (p, n) = (after, from + 1);
-            }
-            _ => return false,
-        }
-    }
-}
-
-/// How long the pattern's first element is, if it matches a byte.
-fn matches_one(pattern: &[u8], byte: u8) -> Option<usize> {
-    match pattern {
-        [b'?', ..] => Some(1),
-        [b'\\', c, ..] => (*c == byte).then_some(2),
-        [b'[', set @ ..] => {
-            let (negated, set) = match set {
-                [b'!' | b'^', rest @ ..] => (true, rest),
-                _ => (false, set),
-            };
-            // A "]" in the first place is a member.
-            let Some(end) = set.iter().skip(1).position(|&c| c == b']').map(|i| i + 1) else {
-                return (byte == b'[').then_some(1);
-            };
-            let mut found = false;
-            let mut i = 0;
-            while i < end {
-                if i + 2 < end && set[i + 1] == b'-' {
-                    found |= (set[i]..=set[i + 2]).contains(&byte);
-                    i += 3;
-                } else {
-                    found |= set[i] == byte;
-                    i += 1;
-                }
-            }
-            (found != negated).then_some(end + 2 + usize::from(negated))
-        }
-        [c, ..] => (*c == byte).then_some(1),
-        [] => None,
+        tell::failure(&Failure::file(path, error));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn patterns_match_as_in_find() {
-        for (pattern, name) in [
-            ("*", "anything"),
-            ("*.conf", "a.conf"),
-            ("*.conf", ".conf"),
-            ("a?c", "abc"),
-            ("[a-c]x[!0-9]", "bxy"),
-            ("[]]", "]"),
-            ("\\*", "*"),
-            ("*a*b*", "xxaxxbxx"),
-            ("[", "["),
-            ("", ""),
-        ] {
-            assert!(
-                glob(pattern.as_bytes(), name.as_bytes()),
-                "{pattern} {name}"
-            );
-        }
-        for (pattern, name) in [
-            ("*.conf", "a.config"),
-            ("a?c", "ac"),
-            ("[!a]", "a"),
-            ("", "x"),
-            ("x", ""),
-            ("*a*b", "xbxa"),
-        ] {
-            assert!(
-                !glob(pattern.as_bytes(), name.as_bytes()),
-                "{pattern} {name}"
-            );
-        }
-    }
 
     #[test]
     fn find_spelling_is_understood_after_the_verb_only() {

@@ -149,6 +149,7 @@ impl Found<'_> {
             "start": v.start.or((v.kind == VolumeKind::Disk).then_some(0)),
             "size": v.size,
             "fs": found.map(|f| &f.fstype),
+            "also": found.map_or(&[][..], |f| &f.also),
             "label": found.and_then(|f| f.label.as_ref()),
             "uuid": found.and_then(|f| f.uuid.as_ref()),
             "used": content.map(|c| c.used),
@@ -163,8 +164,16 @@ impl Found<'_> {
         out.name(self.name)?;
         let layers = self.layers();
         let formats: Vec<_> = layers.iter().map(|(_, format)| *format).collect();
+        // Raw files beside each other hold a disk's parts; others are a chain.
+        let beside = formats.chunk_by(|a, b| *a == "raw" && a == b);
+        let formats: Vec<_> = beside
+            .map(|files| match files {
+                ["raw", _, ..] => format!("{} raw files", files.len()),
+                files => files.join(""),
+            })
+            .collect();
         let formats = match &formats[..] {
-            [] | ["raw"] => "raw".to_owned(),
+            [] => "raw".to_owned(),
             several => several.join(" on "),
         };
         out.line(&format!(
@@ -227,6 +236,9 @@ impl Found<'_> {
         words.push(show::human(v.size));
         let found = v.found.as_ref();
         words.push(found.map_or("nothing known".into(), |f| plain(&f.fstype)));
+        if let Some(found) = found.filter(|f| !f.also.is_empty()) {
+            words.push(format!("(and {}: --fs)", found.also.join(", ")));
+        }
         if let Some(label) = found.and_then(|f| f.label.as_ref()) {
             words.push(format!("label={}", plain(label)));
         }

@@ -3,7 +3,7 @@
 use super::{entry, mv::path_in};
 use crate::args::Global;
 use crate::failure::Result;
-use crate::session::{for_each_image, Access};
+use crate::session::{for_each_name, Access};
 use crate::sys::{base_name, Errno, Kind, Root};
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -37,7 +37,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         true => args.target.as_bytes().to_vec(),
         false => path_in(&args.target, link, global)?,
     };
-    for_each_image(link, Access::Write, global, |root, items| {
+    for_each_name(link, Access::Write, global, |root, items| {
         let made = make(root, &target, items[0].path(), &args);
         Ok(made.map_or_else(|e| items[0].complain(e), |()| true))
     })

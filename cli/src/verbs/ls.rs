@@ -1,13 +1,14 @@
 //! tane ls: lists directories.
 
 use crate::args::Global;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::names::shown;
 use crate::output::Output;
 use crate::session::{for_each_image, Access, Item};
 use crate::show;
 use crate::sys::{join, Entries, Errno, Fd, Kind, Root, Stat};
+use crate::tell;
 use crate::users::Users;
 use std::ffi::{CString, OsString};
 
@@ -54,6 +55,9 @@ pub struct Args {
     /// Largest first
     #[arg(short = 'S')]
     pub by_size: bool,
+    /// A line for each name, as ever
+    #[arg(short = '1')]
+    pub lines: bool,
     /// The other way round
     #[arg(short, long)]
     pub reverse: bool,
@@ -99,6 +103,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
             all_well: true,
             first: true,
         };
+        let many = many || items.len() > 1;
         for item in items {
             if let Err(e) = lister.argument(item, many)? {
                 lister.all_well = item.complain(e);
@@ -197,7 +202,7 @@ impl<'a> Lister<'_, 'a> {
 
     fn unreadable(&mut self, path: &[u8], e: Errno) -> Result<()> {
         self.all_well = false;
-        eprintln!("tane: {}", crate::failure::Failure::file(path, e));
+        tell::failure(&Failure::file(path, e));
         Ok(())
     }
 

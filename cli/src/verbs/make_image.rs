@@ -5,20 +5,25 @@ use crate::copy::{Owner, Progress, ProgressMode, Report};
 use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED};
 use crate::interrupt;
 use crate::make::build::{build, is_read_only, Files, Recipe};
+use crate::make::container::Container;
 use crate::make::emit::Times;
+use crate::make::file::Unfinished;
 use crate::make::fill::Filling;
 use crate::make::labels::Labels;
 use crate::make::layer::Layers;
 use crate::make::plan::{Identity, Plan};
 use crate::make::table::Table;
 use crate::make::tree::Tree;
-use crate::make::{host, mtree, oci, xattrs};
+use crate::make::{host, layout, mtree, oci, xattrs};
 use crate::names;
 use crate::output::Output;
-use crate::session::{begin_making, Needs, HOST};
+use crate::session::{begin_making, lock_replaced, Needs, HOST};
 use crate::sys::{Sys, Time};
+use crate::tell;
+use crate::verbs::make_disk;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use tane::images::Lock;
 
 /// Make an image with a file system of a directory's or archive's files
 #[derive(clap::Args)]
@@ -39,6 +44,29 @@ namespaces if the root directory belongs to somebody else than you.
 --partition-table makes a disk with one partition that holds the file system; --size
 is then the disk's.
 
+SOURCE can also be a file NAME.toml that describes a disk with several partitions, in
+the terms of repart.d(5):
+
+  table = 'gpt'            # or 'mbr'
+  size = '4G'              # of the disk; else as large as its partitions
+
+  [[partition]]
+  type = 'esp'             # linux, basic, esp, xbootldr, swap, root, usr, home, srv,
+                           # var, bios, a GUID, or of an MBR the number 0x01 to 0xff
+  fs = 'vfat'              # or any other that is made here, or swap
+  label = 'EFI'
+  size = '64M'             # else as large as its files take
+  source = 'boot'          # names start where the file is
+
+  [[partition]]
+  type = 'root'
+  fs = 'ext4'
+  source = 'rootfs.tar'
+  grow = true              # gets what is left of size
+
+Further words of a partition are uuid, layer, tag, owner, metadata, xattrs, selinux and
+compression, as the options say, and copy-blocks: a file that it holds as it is.
+
 The same input gives the same bytes, at any time and on any machine: the clock of the
 Linux that writes stands still at SOURCE_DATE_EPOCH (or --epoch, in seconds since
 1970; if neither is given, at the newest modification in SOURCE), files with later
@@ -46,7 +74,8 @@ times get that one, and UUIDs, hash seeds and inode generations follow from name
 sizes and attributes. It takes the same version of tane, its kernel image and mkfs.
 
 Without --size the image has room for the files and a bit more. Blocks of zeroes
-become holes. IMAGE appears under its name only when it is complete, as a raw image.
+become holes. IMAGE appears under its name only when it is complete: as a qcow2 if the
+name ends so or --format says so, else as a raw image.
 
 Examples:
   tane make-image rootfs disk.img
@@ -56,9 +85,10 @@ Examples:
   tane make-image base.tar disk.img --layer app.tar --selinux file_contexts
   tane make-image --metadata tree.mtree rootfs disk.img
   tane make-image --fs xfs --partition-table gpt rootfs disk.img
+  tane make-image disk.toml disk.img
   tane make-image --fs squashfs --compression zstd rootfs.tar root.squashfs")]
 pub struct Args {
-    /// A directory, a tar archive or an OCI image layout
+    /// A directory, a tar archive, an OCI image layout, or the TOML file of a disk
     #[arg(value_name = "SOURCE")]
     pub source: PathBuf,
     /// The image to be made
@@ -116,34 +146,17 @@ pub struct Args {
 
 pub fn run(args: Args, global: &Global) -> Result<u8> {
     interrupt::be_orderly();
+    if layout::is_layout(&args.source) {
+        return make_disk::run(&args, global);
+    }
     let kind = global.fs.as_deref().unwrap_or("ext4");
     check(kind, &args)?;
-    if args.image.exists() && !args.force {
-        return Err(Failure::new(
-            SOME_FAILED,
-            format!(
-                "{}: exists already: --force replaces it",
-                args.image.display()
-            ),
-        ));
-    }
+    let place = replaceable(&args, global)?;
     let files = Files::create(&args.image, args.partition_table)?;
     if !is_read_only(kind) {
         confine(&args, &files, global)?;
     }
-    let mut complaints = Vec::new();
-    let tree = gather(&args, &mut complaints)?;
-    let plan = Plan::of(&tree, kind);
-    let times = Times {
-        latest: match epoch(&args)? {
-            Some(sec) => Time {
-                sec: sec as i64,
-                nsec: 0,
-            },
-            None => plan.newest,
-        },
-        all: args.all_times,
-    };
+    let found = Gathered::of(&args, kind)?;
     let around = args.partition_table.map_or((0, 0), Table::room);
     let around = around.0 + around.1;
     let size = match args.size {
@@ -152,48 +165,66 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
             return Err(Failure::usage(text));
         }
         Some(size) => size - around,
-        None => plan.size,
+        None => found.plan.size,
     };
-    let made_with = format!("{kind} {size} {:?} {:?}", times.latest, args.label);
-    let identity = Identity::of(&tree, times, &made_with);
-    let uuid = args.uuid.as_deref().unwrap_or(&identity.uuid);
-    let time = times.latest.sec.max(0) as u64;
-    let progress = Progress::new(args.progress, || (plan.files, plan.bytes));
+    let identity = found.identity(&args, kind, size, "");
+    let progress = Progress::new(args.progress, || (found.plan.files, found.plan.bytes));
     let report = Report::new(progress, global.verbose, global.quiet);
-    for (path, why) in complaints {
-        report.error_text(&path, why);
-    }
-    let recipe = Recipe {
-        image: &args.image,
-        filling: Filling {
-            kind,
-            target: kind,
-            tree: &tree,
-            times,
-            source: args.source.as_os_str().as_bytes(),
-        },
-        size,
-        inodes: plan.inodes,
-        working_set: plan.working_set,
-        time,
-        label: args.label.as_deref(),
-        uuid,
-        identity: &identity,
-        table: args.partition_table,
-        compression: args.compression.as_deref(),
-    };
+    found.complain(&report);
+    let recipe = found.recipe(&args, kind, size, &identity);
     let (new, size) = build(&recipe, files, &report, global)?;
-    let interrupted = interrupt::requested();
-    let bad = interrupted || report.has_errors() || args.strict && report.has_losses();
-    if !bad {
-        new.finish(&args.image)?;
-    }
-    if global.json {
-        let mut json = report.json(interrupted);
+    let (uuid, time) = (recipe.uuid, recipe.time);
+    finish(&args, place, new, &report, global, |json| {
         json["fs"] = kind.into();
         json["size"] = size.into();
         json["uuid"] = uuid.into();
         json["epoch"] = time.into();
+    })
+}
+
+/// Where the image will be.
+pub struct Place {
+    /// Of what is there and may be replaced.
+    _lock: Option<Lock>,
+    /// What the image is in, unless it is raw.
+    container: Option<Container>,
+}
+
+/// Nothing is there that may not be replaced; what may is locked as long as this lives.
+pub fn replaceable(args: &Args, global: &Global) -> Result<Place> {
+    if args.image.exists() && !args.force {
+        let text = "exists already: --force replaces it";
+        let text = format!("{}: {text}", args.image.display());
+        return Err(Failure::new(SOME_FAILED, text));
+    }
+    let is_file = args.image.is_file();
+    let lock = is_file.then(|| lock_replaced(&args.image, global));
+    Ok(Place {
+        container: Container::of(&args.image, global.format)?,
+        _lock: lock.transpose()?,
+    })
+}
+
+/// What was made gets its name, unless something went wrong; and all is told.
+pub fn finish(
+    args: &Args,
+    place: Place,
+    new: Unfinished,
+    report: &Report,
+    global: &Global,
+    tell: impl FnOnce(&mut serde_json::Value),
+) -> Result<u8> {
+    let interrupted = interrupt::requested();
+    let bad = interrupted || report.has_errors() || args.strict && report.has_losses();
+    if !bad {
+        match place.container {
+            Some(container) => container.fill(&new)?.finish(&args.image)?,
+            None => new.finish(&args.image)?,
+        }
+    }
+    if global.json {
+        let mut json = report.json(interrupted);
+        tell(&mut json);
         json["made"] = (!bad).into();
         let mut out = Output::new();
         let image = args.image.as_os_str().as_bytes();
@@ -203,11 +234,87 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     Ok(match () {
         () if interrupted => INTERRUPTED,
         () if bad => {
-            eprintln!("tane: {}: was not made", args.image.display());
+            tell::note(&format!("{}: was not made", args.image.display()));
             SOME_FAILED
         }
         () => 0,
     })
+}
+
+/// What an image is to hold, before anything of it is made.
+pub struct Gathered {
+    tree: Tree,
+    pub plan: Plan,
+    times: Times,
+    /// What could not be had, and why.
+    complaints: Vec<(Vec<u8>, String)>,
+}
+
+impl Gathered {
+    pub fn of(args: &Args, kind: &str) -> Result<Gathered> {
+        let mut complaints = Vec::new();
+        let tree = gather(args, &mut complaints)?;
+        let plan = Plan::of(&tree, kind);
+        let times = Times {
+            latest: match epoch(args)? {
+                Some(sec) => Time {
+                    sec: sec as i64,
+                    nsec: 0,
+                },
+                None => plan.newest,
+            },
+            all: args.all_times,
+        };
+        Ok(Gathered {
+            tree,
+            plan,
+            times,
+            complaints,
+        })
+    }
+
+    pub fn complain(&self, report: &Report) {
+        for (path, why) in &self.complaints {
+            report.error_text(path, why.clone());
+        }
+    }
+
+    /// `more`: what tells it from others of the same content.
+    pub fn identity(&self, args: &Args, kind: &str, size: u64, more: &str) -> Identity {
+        let made_with = format!(
+            "{kind} {size} {:?} {:?}{more}",
+            self.times.latest, args.label
+        );
+        Identity::of(&self.tree, self.times, &made_with)
+    }
+
+    pub fn recipe<'a>(
+        &'a self,
+        args: &'a Args,
+        kind: &'a str,
+        size: u64,
+        identity: &'a Identity,
+    ) -> Recipe<'a> {
+        Recipe {
+            image: &args.image,
+            filling: Filling {
+                kind,
+                target: kind,
+                tree: &self.tree,
+                times: self.times,
+                source: args.source.as_os_str().as_bytes(),
+            },
+            size,
+            inodes: self.plan.inodes,
+            working_set: self.plan.working_set,
+            time: self.times.latest.sec.max(0) as u64,
+            label: args.label.as_deref(),
+            uuid: args.uuid.as_deref().unwrap_or(&identity.uuid),
+            identity,
+            table: args.partition_table,
+            compression: args.compression.as_deref(),
+        }
+    }
 }
 
 const KINDS: [&str; 9] = [
@@ -215,7 +322,7 @@ const KINDS: [&str; 9] = [
 ];
 
 /// An error unless that kind can be made, and made so.
-fn check(kind: &str, args: &Args) -> Result<()> {
+pub fn check(kind: &str, args: &Args) -> Result<()> {
     let usage = |text: String| Err(Failure::usage(format!("make-image: {text}")));
     if !KINDS.contains(&kind) {
         let (last, others) = (KINDS[KINDS.len() - 1], KINDS[..KINDS.len() - 1].join(", "));
@@ -273,6 +380,9 @@ fn epoch(args: &Args) -> Result<Option<u64>> {
 fn gather(args: &Args, complaints: &mut Vec<(Vec<u8>, String)>) -> Result<Tree> {
     let mut tree = Tree::new();
     let source = &args.source;
+    if source.as_os_str().is_empty() {
+        return Ok(tree);
+    }
     let fail = |path: &Path, e: &dyn std::fmt::Display| {
         Failure::new(SOME_FAILED, format!("{}: {e}", path.display()))
     };
@@ -296,6 +406,9 @@ fn gather(args: &Args, complaints: &mut Vec<(Vec<u8>, String)>) -> Result<Tree> 
         into.add(layer).map_err(|e| fail(layer, &e))?;
     }
     complaints.append(&mut into.complaints);
+    if let Some(why) = oci::in_archive(&tree).filter(|_| !is_layered) {
+        return Err(fail(source, &why));
+    }
     if args.owner != Owner::Keep {
         for (_, id) in tree.walk() {
             let stat = &mut tree.node_mut(id).stat;

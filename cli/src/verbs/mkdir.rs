@@ -3,7 +3,7 @@
 use super::chmod::Mode;
 use crate::args::Global;
 use crate::failure::Result;
-use crate::session::{for_each_image, Access};
+use crate::session::{for_each_name, Access};
 use crate::sys::{split, Errno, Fd, Root};
 use std::ffi::OsString;
 
@@ -26,7 +26,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args, global: &Global) -> Result<u8> {
-    for_each_image(&args.paths, Access::Write, global, |root, items| {
+    for_each_name(&args.paths, Access::Write, global, |root, items| {
         root.sys().umask(0o022);
         let mut all_well = true;
         for item in items {

@@ -3,6 +3,8 @@
 use crate::args::{parse_size, Global};
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
+use crate::make::container::Container;
+use crate::make::file::Unfinished;
 use crate::names;
 use crate::output::Output;
 use crate::session::{declare, image_path, write_back_as_a_whole, Access, Needs, Target};
@@ -22,8 +24,10 @@ have to be installed; no root is needed. Debian has none for hfsplus. On a parti
 in a container (qcow2 and others) or in a LUKS or LVM volume they work on a sparse
 temporary file (in TMPDIR, else /var/tmp), which is then copied there.
 
-Words behind -- go to the program as they are. What holds something already is left
-alone without --force. tane make-image makes one with files in it.
+A passphrase or key that is given means the LUKS volume that it opens: the file system
+is made inside, and what is outside stays. Words behind -- go to the program as they
+are. What holds something already is left alone without --force. tane make-image makes
+one with files in it.
 
 Examples:
   tane mkfs --size 2G new.img                     an ext4 in a new raw image
@@ -33,7 +37,8 @@ pub struct Args {
     /// The image; with @SELECTOR a partition or volume in it
     #[arg(value_name = "IMAGE")]
     pub image: OsString,
-    /// Make a new raw image of this size
+    /// Make a new image of this size: a qcow2 if its name ends so or --format says so,
+    /// else raw
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub size: Option<u64>,
     /// The file system's name
@@ -58,11 +63,12 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         label: args.label.as_deref(),
         uuid: args.uuid.as_deref(),
         fixed: None,
+        sector: global.sector_size,
         extra: &args.extra,
     };
     let path = Path::new(&args.image);
     let size = match args.size {
-        Some(size) => create(path, size, kind, &wish)?,
+        Some(size) => create(path, size, kind, &wish, global)?,
         None => replace(
             &image_path(&args.image, global)?,
             kind,
@@ -85,7 +91,8 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
 }
 
 /// In a file that is not there yet, and goes again if that fails.
-fn create(path: &Path, size: u64, kind: &str, wish: &Wish) -> Result<u64> {
+fn create(path: &Path, size: u64, kind: &str, wish: &Wish, global: &Global) -> Result<u64> {
+    let container = Container::of(path, global.format)?;
     let fail = |e: std::io::Error| {
         let hint = match e.kind() {
             std::io::ErrorKind::AlreadyExists => ": --size is for new images; resize grows others",
@@ -96,11 +103,27 @@ fn create(path: &Path, size: u64, kind: &str, wish: &Wish) -> Result<u64> {
     let file = File::options().write(true).create_new(true).open(path);
     let made = file.and_then(|file| file.set_len(size)).map_err(fail);
     made?;
-    let done = mkfs::make(kind, path, wish);
+    let done = match container {
+        None => mkfs::make(kind, path, wish),
+        Some(container) => contained(path, container, size, |raw| mkfs::make(kind, raw, wish)),
+    };
     if done.is_err() {
         let _ = std::fs::remove_file(path);
     }
     done.map(|()| size)
+}
+
+/// In a container, which replaces the file that has kept its name.
+fn contained(
+    path: &Path,
+    container: Container,
+    size: u64,
+    make: impl FnOnce(&Path) -> Result<()>,
+) -> Result<()> {
+    let raw = Unfinished::create(path, "part")?;
+    raw.resize(size)?;
+    make(&raw.path)?;
+    container.fill(&raw)?.finish(path)
 }
 
 fn replace(at: &ImagePath, kind: &str, wish: &Wish, args: &Args, global: &Global) -> Result<u64> {
@@ -112,24 +135,21 @@ fn replace(at: &ImagePath, kind: &str, wish: &Wish, args: &Args, global: &Global
     declare(Needs::images([(at, Access::Write)]).programs());
     write_back_as_a_whole(at, global);
     let target = Target::open(at, Access::Write, true, global)?;
-    let table = target.last_start.is_some() && at.selector.is_none();
-    let found = match &target.fstype {
-        _ if table => Some("a partition table".to_owned()),
-        found => found.clone(),
-    };
-    if let Some(found) = found.filter(|_| !args.force) {
-        return Err(Failure::new(
-            SOME_FAILED,
-            format!("{}: holds {found}: --force replaces it", at.image.display()),
-        ));
+    if let Some(found) = target.holds().filter(|_| !args.force) {
+        return Err(target.taken(&found));
     }
     let size = target.size;
+    let wish = &Wish {
+        sector: Some(target.sector()),
+        fixed: None,
+        ..*wish
+    };
     if target.is_file {
         // What a mkfs leaves alone should not show through.
         let fail =
             |e: std::io::Error| Failure::new(SOME_FAILED, format!("{}: {e}", at.image.display()));
         if at.image.is_file() {
-            target.work(Access::Write, true, |path| {
+            target.work(kind, Access::Write, true, |path| {
                 let file = File::options().write(true).open(path).map_err(fail)?;
                 file.set_len(0)
                     .and_then(|()| file.set_len(size))
@@ -139,6 +159,8 @@ fn replace(at: &ImagePath, kind: &str, wish: &Wish, args: &Args, global: &Global
             return Ok(size);
         }
     }
-    target.work(Access::Write, true, |path| mkfs::make(kind, path, wish))?;
+    target.work(kind, Access::Write, true, |path| {
+        mkfs::make(kind, path, wish)
+    })?;
     Ok(size)
 }

@@ -5,14 +5,13 @@ use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use crate::names;
 use crate::output::Output;
-use crate::session::{declare, image_path, is_raw, write_back_as_a_whole, Access, Needs, Target};
-use crate::tools::{check, online, partition, Tool};
+use crate::session::{declare, image_path, write_back_as_a_whole, Access, Needs, Target};
+use crate::tools::place::Place;
+use crate::tools::{check, online, Tool};
 use serde_json::json;
 use std::ffi::OsString;
-use std::fs::File;
 use std::path::Path;
 use tane::ImagePath;
-use tane::VolumeKind;
 
 /// Make a file system larger or smaller, and with it its partition and the image
 #[derive(clap::Args)]
@@ -27,15 +26,15 @@ distribution's programs shrink ext2, ext3 and ext4 (e2fsck, resize2fs), let f2fs
 a partition or in a container they work on a sparse temporary copy. xfs, f2fs and jfs
 cannot shrink. Windows should check an ntfs that was resized: chkdsk /f.
 
-A raw image grows as needed, and shrinks with a file system that is all of it. In an
-image with a partition table the file system has to be on the last partition, which
-changes with it (by sfdisk). Other containers keep their size: qemu-img resize
-changes it, and max then fills it.
+A raw image or qcow2 grows as needed, and a raw one shrinks with a file system that is
+all of it. A partition changes with its file system (by sfdisk): the last one as far as
+the image goes and further, another one into free space behind it. Other containers
+keep their size: make them larger by other means, and max then fills them.
 
 Examples:
   tane resize disk.img 20G
   tane resize disk.img@2 +5G           partition 2, the last one, and the image
-  qemu-img resize vm.qcow2 40G && tane resize vm.qcow2 max")]
+  tane resize vm.qcow2@1 max           into what is free behind partition 1")]
 pub struct Args {
     /// The image; with @SELECTOR one of several file systems in it
     #[arg(value_name = "IMAGE")]
@@ -44,9 +43,6 @@ pub struct Args {
     #[arg(value_name = "SIZE", allow_hyphen_values = true)]
     pub size: String,
 }
-
-/// What partitions start and end on.
-const ALIGN: u64 = 1 << 20;
 
 const RESIZE2FS: Tool = Tool {
     program: "resize2fs",
@@ -70,7 +66,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     interrupt::be_orderly();
     let at = image_path(&args.image, global)?;
     // Several kernels, one after another, and programs in between.
-    declare(Needs::images([(&at, Access::Write)]).programs());
+    declare(Needs::images([(&at, Access::Write)]).programs().again());
     write_back_as_a_whole(&at, global);
     let target = Target::open(&at, Access::Read, false, global)?;
     let kind = target.fstype.clone().ok_or_else(|| {
@@ -85,7 +81,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     let old = target.size;
     let size = match wanted(&args.size, old)? {
         Wanted::To(size) => size / 4096 * 4096,
-        Wanted::Max => room(&target, &at, global)?,
+        Wanted::Max => Place::of(&target).most(),
     };
     if size >= old {
         grow(target, &at, &kind, size, global)?;
@@ -138,54 +134,23 @@ fn unmountable(at: &ImagePath, e: &tane::Error) -> Failure {
     Failure::image(format!("{}: cannot be mounted: {e}", at.image.display()))
 }
 
-/// As large as it may be where it is.
-fn room(target: &Target, at: &ImagePath, global: &Global) -> Result<u64> {
-    match target.kind {
-        VolumeKind::Partition(_) if is_last(target) && is_raw(at, global) => {
-            let len = at.image.metadata().map_err(|e| fail(at, &e.to_string()))?;
-            let end = len.len().saturating_sub(ALIGN) / ALIGN * ALIGN;
-            Ok(end.saturating_sub(target.start).max(target.size))
-        }
-        _ => Ok(target.size),
-    }
-}
-
-fn is_last(target: &Target) -> bool {
-    target.last_start == Some(target.start)
-}
-
 fn grow(target: Target, at: &ImagePath, kind: &str, size: u64, global: &Global) -> Result<()> {
     if !online::GROW.contains(&kind) && !["f2fs", "ntfs3"].contains(&kind) {
         return Err(fail(at, &format!("{kind} cannot be resized")));
     }
-    if size > target.size {
-        let raw = is_raw(at, global) && at.image.is_file();
-        match target.kind {
-            _ if !raw => {
-                let text = "only raw images grow: use qemu-img resize, then max";
-                return Err(fail(at, text));
-            }
-            VolumeKind::Disk => lengthen(&at.image, size).map_err(|e| fail(at, &e))?,
-            VolumeKind::Partition(n) if is_last(&target) => {
-                lengthen(&at.image, target.start + size + ALIGN).map_err(|e| fail(at, &e))?;
-                partition::resize(&at.image, n, size)?;
-            }
-            _ => {
-                return Err(fail(
-                    at,
-                    "is not on the last partition, nor the whole image",
-                ))
-            }
-        }
-    }
+    let place = Place::of(&target);
+    let larger = size > target.size;
     drop(target);
+    if larger {
+        place.grow(at, size, global)?;
+    }
     let target = Target::open(at, Access::Write, false, global)?;
     match kind {
-        "f2fs" => target.work(Access::Write, false, |path| {
+        "f2fs" => target.work(kind, Access::Write, false, |path| {
             let mut command = RESIZE_F2FS.command()?;
             RESIZE_F2FS.run(command.arg(path), &[0]).map(drop)
         }),
-        "ntfs3" => target.work(Access::Write, false, |path| ntfs(path, None)),
+        "ntfs3" => target.work(kind, Access::Write, false, |path| ntfs(path, None)),
         _ => by_kernel(&target, at, kind, size, global),
     }
 }
@@ -205,7 +170,7 @@ fn ntfs(path: &Path, size: Option<u64>) -> Result<()> {
 }
 
 fn shrink(target: Target, at: &ImagePath, kind: &str, size: u64, global: &Global) -> Result<()> {
-    let (volume, raw) = (target.kind.clone(), target.is_file);
+    let place = Place::of(&target);
     drop(target);
     let target = Target::open(at, Access::Write, false, global)?;
     match kind {
@@ -213,7 +178,7 @@ fn shrink(target: Target, at: &ImagePath, kind: &str, size: u64, global: &Global
             by_kernel(&target, at, kind, size, global)?;
             drop(target);
         }
-        "ext2" | "ext3" | "ext4" => target.work(Access::Write, false, |path| {
+        "ext2" | "ext3" | "ext4" => target.work(kind, Access::Write, false, |path| {
             // resize2fs refuses what was not just checked.
             let checked = check::check(kind, path, true)?;
             if checked.state == check::State::Damaged {
@@ -223,28 +188,11 @@ fn shrink(target: Target, at: &ImagePath, kind: &str, size: u64, global: &Global
             let size = format!("{}K", size / 1024);
             RESIZE2FS.run(command.arg(path).arg(size), &[0]).map(drop)
         })?,
-        "ntfs3" => target.work(Access::Write, false, |path| ntfs(path, Some(size)))?,
+        "ntfs3" => target.work(kind, Access::Write, false, |path| ntfs(path, Some(size)))?,
         "xfs" | "f2fs" | "jfs" => return Err(fail(at, &format!("{kind} cannot shrink"))),
         other => return Err(fail(at, &format!("{other} cannot be resized"))),
     }
-    match volume {
-        VolumeKind::Disk if raw && at.image.is_file() => {
-            let file = File::options().write(true).open(&at.image);
-            let done = file.and_then(|file| file.set_len(size));
-            done.map_err(|e| fail(at, &e.to_string()))
-        }
-        VolumeKind::Partition(n) if is_raw(at, global) => partition::resize(&at.image, n, size),
-        _ => Ok(()),
-    }
-}
-
-fn lengthen(image: &Path, size: u64) -> std::result::Result<(), String> {
-    let file = File::options().write(true).open(image);
-    let done = file.and_then(|file| match file.metadata()?.len() < size {
-        true => file.set_len(size),
-        false => Ok(()),
-    });
-    done.map_err(|e| e.to_string())
+    place.shrink(at, size, global)
 }
 
 /// Mounted, by the file system's own system call.

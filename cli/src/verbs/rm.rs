@@ -3,9 +3,9 @@
 use super::entry;
 use crate::args::Global;
 use crate::failure::{Failure, Result};
-use crate::names::plain;
-use crate::session::{for_each_image, Access, Item};
+use crate::session::{for_each_found, for_each_image, Access, Item};
 use crate::sys::{Errno, Kind, Root};
+use crate::tell;
 use crate::walk::{walk, Next, Visit, Visitor};
 use std::ffi::OsString;
 
@@ -33,7 +33,7 @@ struct Remover {
 }
 
 pub fn run(args: Args, global: &Global) -> Result<u8> {
-    for_each_image(&args.paths, Access::Write, global, |root, items| {
+    let work = |root: &Root, items: &[Item]| {
         let mut all_well = true;
         for item in items {
             all_well &= match remove(root, item, &args, global) {
@@ -43,7 +43,11 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
             };
         }
         Ok(all_well)
-    })
+    };
+    match args.force {
+        true => for_each_found(&args.paths, Access::Write, global, work),
+        false => for_each_image(&args.paths, Access::Write, global, work),
+    }
 }
 
 fn remove(
@@ -79,7 +83,7 @@ impl Visitor for Remover {
         }
         let flags = if is_dir { libc::AT_REMOVEDIR } else { 0 };
         match visit.dir.sys().unlink(visit.dir, visit.name, flags) {
-            Ok(()) if self.verbose => eprintln!("removed {}", plain(visit.path)),
+            Ok(()) if self.verbose => eprintln!("{}", tell::line_of_file("removed ", visit.path)),
             Ok(()) => {}
             Err(e) => self.unreadable(visit.path, e),
         }
@@ -88,6 +92,6 @@ impl Visitor for Remover {
 
     fn unreadable(&mut self, path: &[u8], error: Errno) {
         self.all_well = false;
-        eprintln!("tane: {}", Failure::file(path, error));
+        tell::failure(&Failure::file(path, error));
     }
 }

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Commands are the verbs of tane, and cd, pwd, lcd, get, put, open, close, sync and
-others: help lists them, help COMMAND tells more. Words are quoted as in sh; there are
-no variables, patterns and pipes. Without -c and -f, commands are read from standard
+others: help lists them, help COMMAND tells more. Words are quoted as in sh; *, ? and
+[...] that are not quoted stand for files; there are no variables and pipes. Without -c and -f, commands are read from standard
 input, with history and completion (Tab) if it is a terminal.
 
 Paths are those of the image where you are (cd IMAGE:/DIR goes elsewhere), and other
@@ -24,7 +24,8 @@ it is locked. What was written is in the image for certain after sync, close and
 end. Ctrl-C ends a command; a script it ends as a whole, with its images in order.
 
 The session is in a jail that lets it open the images named here and by the commands of
--c or -f, and files of the host beneath --share DIR. If none is named, it may open those
+-c or -f, what get and put name there, and files of the host beneath --share DIR: if that
+is given, no others. If none is named, it may open those
 of the first command that opens one.
 
 The exit code is that of the last command, or of the one that failed under -e.
@@ -32,7 +33,8 @@ The exit code is that of the last command, or of the one that failed under -e.
 Examples:
   tane sh disk.img
   tane sh -ec 'rm -f /etc/machine-id; truncate -s 0 /etc/hostname; trim' disk.img
-  tane sh --share . disk.img           get and put files of this directory
+  tane sh disk.img -c 'get etc/fstab'  into this directory
+  tane sh --share . disk.img           the same by typed commands
   tane sh --share /etc a.img b.img -c 'cp /etc/hosts b.img:/etc; ls -l b.img:/etc/hosts'
   tane sh -e -f prepare.tane disk.qcow2
   echo 'du -s /var; df' | tane sh --json disk.img@2")]

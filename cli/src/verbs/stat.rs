@@ -1,22 +1,32 @@
 //! tane stat: everything about a file.
 
+mod format;
+
 use super::entry;
 use crate::args::Global;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::names::{self, shown};
 use crate::output::Output;
 use crate::session::{for_each_image, Access, Item};
 use crate::show;
 use crate::sys::{Errno, Kind, Root, Stat, Time, Xattrs};
 use crate::users::Users;
+use format::Format;
 use serde_json::Value;
 use std::ffi::OsString;
 
 /// Show all there is to know about files of an image
 #[derive(clap::Args)]
 #[command(after_help = "\
+FORMAT (of -c; --format is about the image) has the sequences of GNU stat, with its flags and widths: %n name, %N in quotes, %s
+size, %a mode in octal, %A for people, %f in hexadecimal, %F type, %u %U user, %g %G group,
+%h links, %i inode, %b blocks of %B bytes, %o best size of a read, %d %D device, %r %R %t %T
+which device it is, %m where it is mounted (/), and times for people and in seconds: %x %X
+access, %y %Y modification, %z %Z change, %w %W birth.
+
 Examples:
   tane stat disk.img:/etc/passwd
+  tane stat -c '%a %U %n' disk.img:/etc/shadow
   tane stat --json disk.img:/usr/bin/ping | jq .xattrs")]
 pub struct Args {
     /// Files in images
@@ -25,9 +35,16 @@ pub struct Args {
     /// Follow symlinks
     #[arg(short = 'L', long)]
     pub dereference: bool,
+    /// Print a line of this for each file instead
+    #[arg(short = 'c', value_name = "FORMAT", value_parser = Format::plain)]
+    #[arg(conflicts_with = "printf")]
+    pub line: Option<Format>,
+    /// The same without the end of the line, and with escapes (\\n, \\t, \\0)
+    #[arg(long, value_name = "FORMAT", value_parser = Format::escaped)]
+    pub printf: Option<Format>,
 }
 
-struct Found {
+pub struct Found {
     stat: Stat,
     birth: Option<Time>,
     target: Option<Vec<u8>>,
@@ -35,13 +52,27 @@ struct Found {
 }
 
 pub fn run(args: Args, global: &Global) -> Result<u8> {
+    if global.json && (args.line.is_some() || args.printf.is_some()) {
+        return Err(Failure::usage(
+            "stat: a format and --json exclude each other",
+        ));
+    }
     let mut out = Output::new();
+    show::learn_time_zone();
     let code = for_each_image(&args.files, Access::Read, global, |root, items| {
         let users = Users::of(root);
         let mut all_well = true;
         for item in items {
             match find(root, item.path(), args.dereference) {
                 Ok(found) if global.json => out.json(&json(item, &found, &users))?,
+                Ok(found) if args.line.is_some() || args.printf.is_some() => {
+                    let format = args.line.iter().chain(&args.printf);
+                    let name = item.argument.as_encoded_bytes();
+                    format
+                        .map(|f| f.of(name, &found, &users))
+                        .try_for_each(|text| out.bytes(&text))?;
+                    out.text(if args.line.is_some() { "\n" } else { "" })?;
+                }
                 Ok(found) => print(item, &found, &users, &mut out)?,
                 Err(e) => all_well = item.complain(e),
             }

@@ -43,7 +43,9 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     }
     let Some(image) = &args.image else {
         let machine = Machine::bare(global)?;
-        return perform(&machine, &mut calls, global);
+        let code = perform(&machine, &mut calls, global)?;
+        machine.check()?;
+        return Ok(code);
     };
     let session = Session::open(&image_path(image, global)?, Access::Read, global)?;
     if let Session::Image(opened) = &session {

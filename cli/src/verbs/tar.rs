@@ -2,15 +2,21 @@
 
 use crate::args::Global;
 use crate::copy::{self, Owner, Place, Progress, ProgressMode, Report, Settings, SparseMode};
+use crate::expand;
 use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED};
+use crate::guard;
 use crate::interrupt;
+use crate::make::container::of_archive;
 use crate::names::plain;
 use crate::output::Output;
+use crate::patterns::Excludes;
 use crate::session::{inner_path, Access, Session};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use tane::images::{Format, Packer};
 
 /// Make a tar archive of files in an image, or unpack one into it
 #[derive(clap::Args)]
@@ -23,11 +29,14 @@ and project ids for tane alone. Sockets have no place in an archive.
 
 What is unpacked replaces files of the same name, and directories keep what else is
 in them. No entry reaches outside of DEST, by .. or by symlinks. An archive that is
-compressed by gzip, xz, zstd or bzip2 is unpacked as it comes.
+compressed by gzip, xz, zstd or bzip2 is unpacked as it comes, and made so if its name
+ends in .gz, .xz, .zst, .bz2 (or .tgz and the like).
 
 Examples:
   tane tar create site.tar disk.img:/var/www
-  tane tar create - disk.img:/. | zstd >root.tar.zst
+  tane tar create root.tar.zst disk.img:/.
+  tane tar create --compression gzip - disk.img:/. | ssh host 'cat >root.tar.gz'
+  tane tar create --exclude /var/cache --exclude '*.log' root.tar disk.img:/.
   tane tar extract rootfs.tar.xz new.img
   docker export app | tane tar extract - disk.img@2:/srv/app")]
 pub struct Args {
@@ -45,6 +54,13 @@ pub enum What {
         /// Files and directories, all of one image; SOURCE/. means its contents
         #[arg(required = true, value_name = "IMAGE:/PATH")]
         sources: Vec<OsString>,
+        /// How ARCHIVE is compressed, if its name does not say: none, gzip, xz, zstd or
+        /// bzip2
+        #[arg(long, value_name = "NAME", value_parser = parse_compression)]
+        compression: Option<Packed>,
+        /// Replace ARCHIVE also if it is a disk image
+        #[arg(long)]
+        force: bool,
         #[command(flatten)]
         common: Common,
     },
@@ -75,6 +91,11 @@ pub struct Common {
     /// Fail (exit code 1) if anything had to be left behind
     #[arg(long)]
     pub strict: bool,
+    /// Leave out what matches a pattern with *, ? and [...], and all below it: names
+    /// wherever they are, or with a / paths below a source or in the archive; can be
+    /// repeated
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude: Vec<OsString>,
     /// Show progress on standard error
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub progress: ProgressMode,
@@ -87,8 +108,22 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         What::Create {
             archive,
             sources,
+            compression,
+            force,
             common,
-        } => (create(archive, sources, common, global)?, common.strict),
+        } => {
+            if archive != "-" && !force {
+                guard::spare(Path::new(archive), "", global)?;
+            }
+            let packed = match compression {
+                Some(Packed(format)) => *format,
+                None => of_archive(Path::new(archive))?,
+            };
+            (
+                create(archive, sources, packed, common, global)?,
+                common.strict,
+            )
+        }
         What::Extract { common, .. } => (extract(&args.what, common, global)?, common.strict),
     };
     let interrupted = interrupt::requested();
@@ -110,6 +145,22 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     })
 }
 
+/// How an archive is compressed, if it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Packed(Option<Format>);
+
+fn parse_compression(text: &str) -> std::result::Result<Packed, String> {
+    let format = text
+        .parse()
+        .ok()
+        .filter(|format: &Format| format.is_stream());
+    match (text, format) {
+        ("none", _) => Ok(Packed(None)),
+        (_, Some(format)) => Ok(Packed(Some(format))),
+        _ => Err("choose none, gzip, xz, zstd or bzip2".into()),
+    }
+}
+
 fn archive_failure(archive: &OsStr, e: &io::Error) -> Failure {
     let name = match archive.as_bytes() {
         b"-" => "the archive".into(),
@@ -121,6 +172,7 @@ fn archive_failure(archive: &OsStr, e: &io::Error) -> Failure {
 fn create(
     archive: &OsStr,
     sources: &[OsString],
+    packed: Option<Format>,
     common: &Common,
     global: &Global,
 ) -> Result<Report> {
@@ -153,6 +205,11 @@ fn create(
     };
     let session = Session::open(&sources[0], Access::Read, global)?;
     let root = session.root()?;
+    let mut meant = Vec::new();
+    for source in &sources {
+        meant.extend(expand::sources(&root, source, global)?);
+    }
+    let sources = meant;
     let prefixes: Vec<_> = sources.iter().map(|s| s.prefix()).collect();
     let places = sources.iter().zip(&prefixes);
     let planned = places
@@ -166,7 +223,8 @@ fn create(
             copy::source(&place, None, false)
         })
         .collect::<Result<Vec<_>>>()?;
-    let progress = Progress::new(common.progress, || copy::totals(&planned));
+    let excludes = Excludes::new(&common.exclude);
+    let progress = Progress::new(common.progress, || copy::totals(&planned, &excludes));
     let report = Report::new(progress, global.verbose, global.quiet);
     let out: Box<dyn Write + Send> = match file {
         None => Box::new(io::stdout()),
@@ -178,8 +236,10 @@ fn create(
             Box::new(file)
         }
     };
-    let mut out = BufWriter::with_capacity(1 << 18, out);
-    copy::tar::create(planned, &mut out, &report).map_err(fail)?;
+    let out = BufWriter::with_capacity(1 << 18, out);
+    let mut out = Packer::new(out, packed).map_err(fail)?;
+    copy::tar::create(planned, &excludes, &mut out, &report).map_err(fail)?;
+    out.finish().map_err(fail)?;
     drop(root);
     session.close()?;
     Ok(report)
@@ -219,6 +279,7 @@ fn extract(what: &What, common: &Common, global: &Global) -> Result<Report> {
     let settings = Settings {
         owner: *owner,
         sparse: *sparse,
+        devices: true,
         no_clobber: *no_clobber,
         duplicates: true,
         empty: false,
@@ -228,7 +289,8 @@ fn extract(what: &What, common: &Common, global: &Global) -> Result<Report> {
         shown,
         avoid: None,
     };
-    let done = copy::tar::extract(&mut input, to, settings, &report);
+    let excludes = Excludes::new(&common.exclude);
+    let done = copy::tar::extract(&mut input, &excludes, to, settings, &report);
     if let Err(e) = root.sys().syncfs(&sync) {
         report.error(b"/", e);
     }

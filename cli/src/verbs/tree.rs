@@ -8,6 +8,7 @@ use crate::output::Output;
 use crate::session::{for_each_image, Access};
 use crate::show;
 use crate::sys::{join, Entries, Errno, Fd, Kind, Root, Stat};
+use crate::tell;
 use crate::users::Users;
 use std::ffi::{CString, OsString};
 
@@ -255,6 +256,6 @@ impl Artist<'_> {
 
     fn unreadable(&mut self, path: &[u8], error: Errno) {
         self.all_well = false;
-        eprintln!("tane: {}", Failure::file(path, error));
+        tell::failure(&Failure::file(path, error));
     }
 }

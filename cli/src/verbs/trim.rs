@@ -7,6 +7,7 @@ use crate::output::Output;
 use crate::session::{declare, inner_path, is_host_kernel, Access, Needs, Session};
 use crate::show::human;
 use crate::sys::{trim, Errno};
+use crate::tell;
 use serde_json::Map;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -57,7 +58,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
             Ok(done) => done.print(name, global, &mut out)?,
             Err(failure) => {
                 all_well = false;
-                eprintln!("tane: {failure}");
+                tell::failure(&failure);
             }
         }
     }

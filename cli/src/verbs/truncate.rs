@@ -4,7 +4,7 @@ use crate::args::{parse_size, Global};
 use crate::failure::Result;
 use crate::interrupt;
 use crate::session::{for_each_image, Access};
-use crate::sys::{Errno, Kind, Root};
+use crate::sys::{allow_holes, Errno, Kind, Root};
 use std::ffi::OsString;
 
 /// Set the length of files in an image, creating what is missing
@@ -112,6 +112,10 @@ fn truncate(root: &Root, path: &[u8], args: &Args) -> std::result::Result<(), Er
     let stat = root.sys().fstat(&fd)?;
     if stat.kind() != Kind::File {
         return Err(Errno(libc::EINVAL));
+    }
+    if stat.size == 0 {
+        // Where it cannot, it is filled.
+        let _ = allow_holes(&fd);
     }
     let size = args
         .size

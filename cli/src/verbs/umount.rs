@@ -1,6 +1,7 @@
 //! tane umount: the end of what tane mount began.
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result, SOME_FAILED};
+use crate::tell;
 use std::path::PathBuf;
 
 /// Unmount what tane mount has mounted, and wait until the image is complete
@@ -33,8 +34,8 @@ pub fn run(args: Args) -> Result<u8> {
     let mut code = 0;
     for dir in &args.dirs {
         if let Err(why) = with_fuse::one(dir, args.lazy) {
-            eprintln!("tane: {}: {why}", dir.display());
-            code = crate::failure::SOME_FAILED;
+            code = SOME_FAILED;
+            tell::failure(&Failure::new(code, why).of(&dir.display().to_string()));
         }
     }
     Ok(code)

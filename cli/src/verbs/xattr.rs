@@ -7,6 +7,7 @@ use crate::names::{self, shown};
 use crate::output::Output;
 use crate::session::{for_each_image, Access, Item};
 use crate::sys::{Errno, Fd, Xattrs};
+use crate::tell;
 use crate::walk::{walk, Next, Visit, Visitor};
 use serde_json::{Map, Value};
 use std::ffi::{CStr, CString, OsString};
@@ -57,6 +58,7 @@ pub enum What {
         hex: bool,
     },
     /// Set an attribute
+    #[command(override_usage = "tane xattr set [OPTIONS] <NAME> <VALUE> <IMAGE:/PATH>...")]
     Set {
         #[arg(value_name = "NAME")]
         name: OsString,
@@ -90,18 +92,61 @@ const LONGEST: u64 = 65536;
 pub fn run(args: Args, global: &Global) -> Result<u8> {
     match args.what {
         What::List { paths, recursive } => list(&paths, recursive, global),
-        What::Get { name, paths, hex } => get(&attribute(&name)?, &paths, hex, global),
+        What::Get { name, paths, hex } => {
+            let (name, paths) = in_order(name, paths, 0)?;
+            get(&attribute(&name)?, &paths, hex, global)
+        }
         What::Set {
             name,
             value_and_paths,
             hex,
             file,
         } => {
-            let (value, paths) = value(&value_and_paths, hex, file)?;
+            let values = usize::from(file.is_none());
+            let (name, words) = in_order(name, value_and_paths, values)?;
+            let (value, paths) = value(&words, hex, file)?;
             set(&attribute(&name)?, &value, paths, global)
         }
-        What::Remove { name, paths } => remove(&attribute(&name)?, &paths, global),
+        What::Remove { name, paths } => {
+            let (name, paths) = in_order(name, paths, 0)?;
+            remove(&attribute(&name)?, &paths, global)
+        }
     }
+}
+
+/// How the names of attributes begin, of all that Linux and its file systems know.
+const NAMESPACES: [&str; 6] = [
+    "user.",
+    "trusted.",
+    "security.",
+    "system.",
+    "btrfs.",
+    "osx.",
+];
+
+/// The name, and the words behind it: `values` for the value, and the files. Who put a
+/// file first means the same.
+fn in_order(
+    name: OsString,
+    mut words: Vec<OsString>,
+    values: usize,
+) -> Result<(OsString, Vec<OsString>)> {
+    let is_name = |word: &OsString| {
+        let bytes = word.as_bytes();
+        let known = NAMESPACES.iter().any(|n| bytes.starts_with(n.as_bytes()));
+        known && !bytes.windows(2).any(|w| w == b":/")
+    };
+    if is_name(&name) || !words.first().is_some_and(is_name) {
+        return Ok((name, words));
+    }
+    if words.len() != 1 + values {
+        let value = if values == 1 { " VALUE" } else { "" };
+        let text = format!("xattr: the name comes first: NAME{value} IMAGE:/PATH...");
+        return Err(Failure::usage(text));
+    }
+    let second = words.remove(0);
+    words.push(name);
+    Ok((second, words))
 }
 
 fn attribute(name: &OsString) -> Result<CString> {
@@ -183,7 +228,7 @@ impl Visitor for Lister<'_> {
 
     fn unreadable(&mut self, path: &[u8], error: Errno) {
         self.all_well = false;
-        eprintln!("tane: {}", Failure::file(path, error));
+        tell::failure(&Failure::file(path, error));
     }
 }
 
@@ -214,20 +259,16 @@ fn on_each(
             all_well &= match done {
                 Ok(result) => result.map(|()| true)?,
                 Err(Errno(libc::ENODATA)) => {
-                    let argument = names::plain(item.argument.as_bytes());
                     let attribute = names::plain(name.to_bytes());
-                    eprintln!("tane: {argument}: has no attribute {attribute}");
-                    false
+                    item.complain_of(&format!("has no attribute {attribute}"))
                 }
                 Err(Errno(libc::EOPNOTSUPP)) => {
-                    let argument = names::plain(item.argument.as_bytes());
                     let attribute = names::plain(name.to_bytes());
-                    eprintln!(
-                        "tane: {argument}: cannot have an attribute {attribute}: names begin \
-                         with user., trusted., security. or system., and not every file \
-                         system has all of them"
-                    );
-                    false
+                    item.complain_of(&format!(
+                        "cannot have an attribute {attribute}: names begin with user., \
+                         trusted., security. or system., and not every file system has all \
+                         of them"
+                    ))
                 }
                 Err(e) => item.complain(e),
             };

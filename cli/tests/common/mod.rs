@@ -203,3 +203,15 @@ pub fn has_landlock() -> bool {
     }
     version >= 2
 }
+
+/// Whoever starts the tests in the background may have them ignore Ctrl-C.
+pub fn heeds_ctrl_c(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: signal() may be called there.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
+}

@@ -1,4 +1,4 @@
-//! docs/inspect.schema.json, and whether something is as it says.
+//! docs/inspect.schema.json and docs/messages.schema.json, and whether something is as it says.
 
 use serde_json::Value;
 
@@ -17,6 +17,22 @@ pub fn assert_inspected(found: &Value) {
     let mut wrong = Vec::new();
     check(&schema, &schema, found, "", &mut wrong);
     assert!(wrong.is_empty(), "{}\n{found:#}", wrong.join("\n"));
+}
+
+/// Each line of standard error is as docs/messages.schema.json says; the objects.
+#[track_caller]
+pub fn messages(stderr: &[u8]) -> Vec<Value> {
+    let text = include_str!("../../../docs/messages.schema.json");
+    let schema: Value = serde_json::from_str(text).expect("a schema");
+    let lines = std::str::from_utf8(stderr).expect("UTF-8").lines();
+    let parse = |line: &str| {
+        let found = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        let mut wrong = Vec::new();
+        check(&schema, &schema, &found, "", &mut wrong);
+        assert!(wrong.is_empty(), "{}\n{found:#}", wrong.join("\n"));
+        found
+    };
+    lines.map(parse).collect()
 }
 
 /// As much of JSON Schema 2020-12 as the schema has; more is an error.

@@ -1,16 +1,21 @@
 //! Another Linux, Debian's user-mode-linux, with the host's files and programs: it
 //! makes and checks what takes a kernel that has a device mapper. No root is needed.
+//!
+//! It keeps its programs' registers by ptrace(), in a buffer that has room for those of
+//! AVX-512 and not for those of AMX. Where the processor has these, the host takes only
+//! all of them back, and the first program would end at once: [`REGISTERS`] adds what
+//! the buffer lacks.
 
 use super::{exit, text, Scratch};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 const PACKAGE: &str = "user-mode-linux";
 /// A start takes seconds; on a busy machine a test's work takes a minute.
 const PATIENCE: Duration = Duration::from_secs(900);
+const MEMORY_MIB: u64 = 256;
 
 /// What comes before each script: LVM is told not to wait for udev, which is not there.
 const FIRST: &str = r#"#!/bin/sh
@@ -47,11 +52,6 @@ impl Uml {
         tane_test_support::tool(PACKAGE, "linux.uml")?;
         tane_test_support::tool("lvm2", "lvm")?;
         tane_test_support::tool("thin-provisioning-tools", "thin_check")?;
-        static STARTS: OnceLock<bool> = OnceLock::new();
-        if !STARTS.get_or_init(starts_programs) {
-            tane_test_support::skip("user-mode-linux has no room for this processor's registers");
-            return None;
-        }
         Some(Uml(()))
     }
 
@@ -65,7 +65,11 @@ impl Uml {
         let _ = std::fs::remove_file(s.join("uml.end"));
         let name = s.path().file_name().expect("a name").to_string_lossy();
         let mut linux = Command::new("linux.uml");
-        linux.args(["mem=256M", "rootfstype=hostfs"]);
+        linux.env("LD_PRELOAD", registers(s));
+        if !shared_memory_serves() {
+            linux.env("TMPDIR", s.path());
+        }
+        linux.args([&format!("mem={MEMORY_MIB}M"), "rootfstype=hostfs"]);
         linux.args(["rootflags=/", "ro", "con=null", "con0=null,fd:1"]);
         linux.arg(format!("umid={name}"));
         linux.arg(format!("init={}", first.display()));
@@ -95,14 +99,71 @@ impl Uml {
     }
 }
 
-/// Not where the processor has more registers than it knows, those of AMX with 6.1: then
-/// the first program ends at once.
-fn starts_programs() -> bool {
-    let mut linux = Command::new("linux.uml");
-    linux.args(["mem=64M", "rootfstype=hostfs", "rootflags=/", "ro"]);
-    linux.args(["con=null", "con0=null,fd:1", "init=/bin/true"]);
-    let output = linux.stdin(Stdio::null()).output().expect("runs");
-    !text(&output.stdout).contains("set fp regs failed")
+/// C, which user-mode-linux gets in place of the C library's function. What its buffer
+/// has no room for stays as it is in the process: no program here uses AMX.
+const REGISTERS: &str = r#"#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <elf.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+long ptrace(enum __ptrace_request request, ...)
+{
+	static long (*next)(enum __ptrace_request, pid_t, void *, void *);
+	static char state[1 << 16];
+	struct iovec all = { state, sizeof(state) }, *some;
+	va_list args;
+	pid_t pid;
+	void *at;
+
+	va_start(args, request);
+	pid = va_arg(args, pid_t);
+	at = va_arg(args, void *);
+	some = va_arg(args, void *);
+	va_end(args);
+	if (!next)
+		next = dlsym(RTLD_NEXT, "ptrace");
+	if (at != (void *)NT_X86_XSTATE ||
+	    (request != PTRACE_GETREGSET && request != PTRACE_SETREGSET))
+		return next(request, pid, at, some);
+	if (next(PTRACE_GETREGSET, pid, at, &all) < 0)
+		return -1;
+	if (some->iov_len > all.iov_len)
+		some->iov_len = all.iov_len;
+	if (request == PTRACE_GETREGSET) {
+		memcpy(some->iov_base, state, some->iov_len);
+		return 0;
+	}
+	memcpy(state, some->iov_base, some->iov_len);
+	return next(request, pid, at, &all);
+}
+"#;
+
+/// The library with it.
+fn registers(s: &Scratch) -> PathBuf {
+    let library = s.join("uml.registers.so");
+    if !library.exists() {
+        let source = s.write("uml.registers.c", REGISTERS.as_bytes());
+        let mut cc = Command::new("cc");
+        cc.args(["-O2", "-shared", "-fPIC", "-o"]).arg(&library);
+        exit(cc.arg(source), 0);
+    }
+    library
+}
+
+/// Its memory is a file in /dev/shm, unless that is small or nothing there may be
+/// executed, as in many containers.
+fn shared_memory_serves() -> bool {
+    // SAFETY: statvfs() fills the structure, of which all zeroes are one.
+    unsafe {
+        let mut found: libc::statvfs = std::mem::zeroed();
+        libc::statvfs(c"/dev/shm".as_ptr(), &raw mut found) == 0
+            && found.f_flag & libc::ST_NOEXEC == 0
+            && found.f_bavail * found.f_frsize >= 2 * (MEMORY_MIB << 20)
+    }
 }
 
 fn succeed_chmod(path: &Path) {

@@ -9,6 +9,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
+/// Whether a command can be made to do what it would not: it lets nobody but root look
+/// into it.
+#[track_caller]
+pub fn has_prisoners() -> bool {
+    has_kernel() && tane_test_support::has_root()
+}
+
 pub const SIZE: usize = 2 << 20;
 
 /// A process that goes away with its test.

@@ -1,5 +1,6 @@
 //! Requests for parts of one file, repeated while there is hope.
 
+use super::places::Places;
 use super::url::{Login, Url};
 use std::io::{self, Read};
 use std::time::Duration;
@@ -8,6 +9,7 @@ use ureq::http::header::{
     IF_RANGE, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER, TRANSFER_ENCODING,
 };
 use ureq::http::{HeaderName, Response};
+use ureq::unversioned::transport::DefaultConnector;
 use ureq::{Agent, Body, Error};
 
 /// Tries without a byte of progress before it is given up.
@@ -65,8 +67,9 @@ impl Client {
             // A redirect to https will fail.
             Err(_) => {}
         }
+        let places = Places::of(url.host());
         Ok(Self {
-            agent: config.build().new_agent(),
+            agent: Agent::with_parts(config.build(), DefaultConnector::default(), places),
             url,
             login: login.cloned(),
         })
@@ -307,6 +310,8 @@ impl Client {
             Error::Io(e) => match e.kind() {
                 // How a certificate that is not trusted shows.
                 io::ErrorKind::InvalidData => false,
+                // Of our own: it would lead where it must not.
+                io::ErrorKind::PermissionDenied => false,
                 io::ErrorKind::ConnectionRefused => was_there,
                 _ if is_unknown_host(e) => was_there,
                 _ => true,

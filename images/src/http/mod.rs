@@ -9,6 +9,7 @@
 
 mod cache;
 mod client;
+mod places;
 mod tls;
 mod url;
 
@@ -75,7 +76,7 @@ fn download(client: &Client, say: &dyn Fn(&str)) -> io::Result<Arc<dyn Backend>>
     loop {
         let (body, len) = client.whole()?;
         if downloads == 0 {
-            let len = len.map_or(String::new(), |len| format!(" {len} bytes of"));
+            let len = len.map_or(String::new(), |len| format!(" {len} bytes"));
             say(&format!(
                 "the server does not send parts of files: downloading all{len} of it into a \
                  temporary file in {} first",
@@ -84,7 +85,7 @@ fn download(client: &Client, say: &dyn Fn(&str)) -> io::Result<Arc<dyn Backend>>
         }
         downloads += 1;
         let mut body = Counted { body, left: len };
-        match temporary::fill(&mut body, "downloaded") {
+        match temporary::fill(&mut body, "downloaded", u64::MAX) {
             Ok(_) if body.left.is_some_and(|left| left > 0) => {}
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {}
             Ok(file) => return Ok(file),

@@ -82,6 +82,20 @@ impl Url {
         &self.0
     }
 
+    /// The server's name, without a port.
+    pub fn host(&self) -> &str {
+        let rest = &self.0[self.0.find("://").map_or(0, |at| at + 3)..];
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let authority = &rest[..end];
+        match authority
+            .rfind(':')
+            .filter(|at| !authority[*at..].contains(']'))
+        {
+            Some(port) => &authority[..port],
+            None => authority,
+        }
+    }
+
     pub fn is_encrypted(&self) -> bool {
         self.0.starts_with("https:")
     }
@@ -185,6 +199,18 @@ mod tests {
         }
         assert_eq!(url.join("ftp://x/y"), None);
         assert_eq!(url.join(""), None);
+    }
+
+    #[test]
+    fn a_host_has_no_port() {
+        for (address, host) in [
+            ("http://h/x:1", "h"),
+            ("http://h:81", "h"),
+            ("https://[::1]:81/x", "[::1]"),
+            ("https://[::1]?x", "[::1]"),
+        ] {
+            assert_eq!(Url::of(Path::new(address)).expect("a URL").host(), host);
+        }
     }
 
     #[test]

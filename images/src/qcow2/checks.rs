@@ -24,9 +24,6 @@ pub(super) fn check_features(file: &dyn Backend) -> io::Result<()> {
         () if features & 2 != 0 => {
             refuse("is marked as damaged; repair it with qemu-img check -r all")
         }
-        () if features & 16 != 0 => {
-            refuse("has extended L2 entries; leave them out: qemu-img convert -O qcow2")
-        }
         () => Ok(()),
     }
 }

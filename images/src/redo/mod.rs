@@ -10,6 +10,7 @@ mod log;
 use crate::backend::{check_range, Backend};
 use crate::buffers::{buffer_mut, gather, scatter, slice, total, Buffers};
 use crate::http::Url;
+use crate::lock::{Patience, Waiting};
 use crate::open::{named, other};
 use log::{Header, Log};
 use std::fs::{File, OpenOptions};
@@ -72,7 +73,9 @@ fn open(path: &Path, write: bool) -> io::Result<File> {
 
 /// What is to be done to the image, if anything is.
 fn pending(image: &Path, write: bool) -> io::Result<Option<(File, Header, PathBuf)>> {
-    let Some(path) = redo_path(image).filter(|path| path.symlink_metadata().is_ok()) else {
+    // An empty one is about to go, or to be filled by who has the image locked.
+    let is_filled = |path: &PathBuf| path.symlink_metadata().is_ok_and(|found| found.len() > 0);
+    let Some(path) = redo_path(image).filter(is_filled) else {
         return Ok(None);
     };
     let file = open(&path, write).map_err(|e| named(&path, e))?;
@@ -138,10 +141,12 @@ fn apply(file: &File, header: &Header, disk: &dyn Backend) -> io::Result<()> {
 }
 
 impl Redo {
-    /// Make the file beside an image that is about to be opened for writing.
-    pub fn beside(image: &Path) -> io::Result<Redo> {
+    /// Make the file beside an image that is about to be opened for writing. Who has
+    /// one there already is waited for, for a moment or as `patience` says.
+    pub fn beside(image: &Path, patience: Option<&Patience>) -> io::Result<Redo> {
         let path = redo_path(image).ok_or_else(|| other("is no file of this host"))?;
-        for _ in 0..TRIES {
+        let mut waiting = Waiting::new(patience);
+        for attempt in 0.. {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).mode(0o600);
             let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
@@ -164,7 +169,17 @@ impl Redo {
                     log: RwLock::default(),
                 });
             }
-            std::thread::sleep(PAUSE);
+            let what = || {
+                format!(
+                    "{}: is being changed by another program: waiting until it ends",
+                    image.display()
+                )
+            };
+            match patience {
+                None if attempt < TRIES => std::thread::sleep(PAUSE),
+                Some(_) if waiting.once_more(image, what)? => {}
+                _ => break,
+            }
         }
         Err(other(format!(
             "{}: is in use by another program",

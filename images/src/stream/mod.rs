@@ -8,9 +8,11 @@
 //! pieces.rs  a stream of pieces
 //!   xz.rs zstd.rs bgzf.rs   how each format tells where they are
 //! unpack.rs  any other stream
+//! pack.rs    making one
 //! ```
 
 mod bgzf;
+mod pack;
 mod pieces;
 mod unpack;
 mod xz;
@@ -18,6 +20,7 @@ mod zstd;
 
 use crate::backend::Backend;
 use crate::format::Format;
+pub use pack::Packer;
 use pieces::Pieces;
 use std::io;
 use std::sync::Arc;

@@ -2,10 +2,10 @@
 
 use crate::backend::{check_range, only_read, Backend};
 use crate::buffers::{scatter, slice, total, Buffers};
+use crate::kept::Kept;
 use crate::pages::{invalid, read_exactly};
-use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Longest piece, unpacked, in bytes: a read of one byte unpacks all of it.
 pub(super) const LONGEST: u64 = 32 << 20;
@@ -58,8 +58,7 @@ pub(super) struct Pieces {
     file: Arc<dyn Backend>,
     list: Vec<Piece>,
     unpack: Unpack,
-    /// The newest last.
-    kept: Mutex<VecDeque<(usize, Arc<[u8]>)>>,
+    kept: Kept,
 }
 
 impl Pieces {
@@ -68,39 +67,21 @@ impl Pieces {
             file,
             list,
             unpack,
-            kept: Mutex::default(),
+            kept: Kept::new(KEPT),
         }
     }
 
-    /// The piece at `index`, unpacked. Readers wait for each other: two of them
-    /// mostly want the same piece.
+    /// The piece at `index`, unpacked.
     fn get(&self, index: usize) -> io::Result<Arc<[u8]>> {
-        let mut kept = self.kept.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some(at) = kept.iter().position(|(i, _)| *i == index) {
-            if let Some(found) = kept.remove(at) {
-                let bytes = found.1.clone();
-                kept.push_back(found);
-                return Ok(bytes);
-            }
-        }
         let piece = &self.list[index];
-        let mut room = KEPT.saturating_sub(piece.unpacked as usize);
-        // Room first: the newest pieces that fit stay.
-        let fits = |(_, bytes): &(usize, Arc<[u8]>)| {
-            let fits = bytes.len() <= room;
-            room = room.saturating_sub(bytes.len());
-            fits
-        };
-        let stay = kept.iter().rev().map(fits).take_while(|fits| *fits).count();
-        let old = kept.len() - stay;
-        kept.drain(..old);
-        let packed = read_exactly(&*self.file, piece.at, piece.len as usize)?;
-        let mut bytes = vec![0; piece.unpacked as usize];
-        (self.unpack)(&*self.file, piece, &packed, &mut bytes)
-            .map_err(|e| invalid(format!("is damaged at byte {}: {e}", piece.at)))?;
-        let bytes: Arc<[u8]> = bytes.into();
-        kept.push_back((index, bytes.clone()));
-        Ok(bytes)
+        let len = piece.unpacked as usize;
+        self.kept.get(index as u64, len, true, || {
+            let packed = read_exactly(&*self.file, piece.at, piece.len as usize)?;
+            let mut bytes = vec![0; len];
+            (self.unpack)(&*self.file, piece, &packed, &mut bytes)
+                .map_err(|e| invalid(format!("is damaged at byte {}: {e}", piece.at)))?;
+            Ok(bytes)
+        })
     }
 }
 

@@ -7,6 +7,12 @@ use crate::temporary;
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
 
+/// What a byte of a stream comes to at most, but for zeros, beside so many bytes for any
+/// stream: disks of people are at a tenth of that, and who fills a host's disk is far
+/// beyond.
+const RATIO: u64 = 200;
+const ROOM: u64 = 256 << 20;
+
 pub(super) fn unpack(
     file: Arc<dyn Backend>,
     format: Format,
@@ -16,9 +22,10 @@ pub(super) fn unpack(
         "is {format} in one piece: unpacking it into a temporary file in {} first",
         temporary::place().display()
     ));
+    let most = ROOM.saturating_add(file.size().saturating_mul(RATIO));
     let input = BufReader::with_capacity(1 << 18, Input { file, at: 0 });
     let mut stream = decoder(input, format)?;
-    temporary::fill(&mut *stream, "unpacked")
+    temporary::fill(&mut *stream, "unpacked", most)
 }
 
 fn decoder<'a>(

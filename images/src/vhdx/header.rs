@@ -59,6 +59,11 @@ impl Header {
         le64(&self.bytes, 8)
     }
 
+    /// What changes with each writer: a child knows its parent by it.
+    pub fn data_write(&self) -> &[u8] {
+        &self.bytes[32..48]
+    }
+
     /// The log's identity, if there is anything in it, and its place.
     pub fn log(&self) -> Option<([u8; 16], Region)> {
         let id: [u8; 16] = self.bytes[48..64].try_into().ok()?;

@@ -4,6 +4,7 @@
 //! ```text
 //! header.rs  the two headers, and the regions they lead to
 //! log.rs     changes to the tables that a crash left behind
+//! parent.rs  how a differencing image names what it is above
 //! ```
 //!
 //! Tables of ours change a sector at a time and after what they name is durable,
@@ -11,11 +12,14 @@
 
 mod header;
 mod log;
+mod parent;
 
 use crate::backend::Backend;
+use crate::bitmap;
 use crate::blocks::{Blocks, Map, Place};
+use crate::open::Neighbours;
 use crate::overlay::Overlay;
-use crate::pages::{invalid, le32, le64, read_exactly, unsupported, Pages};
+use crate::pages::{invalid, le32, le64, read_exactly, Pages};
 use header::{Header, Region};
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -24,6 +28,10 @@ const MIB: u64 = 1 << 20;
 /// States of a block, in the low bits of its entry.
 const ZERO_STATES: std::ops::RangeInclusive<u64> = 1..=3;
 const PRESENT: u64 = 6;
+/// Some of its sectors; a bitmap says which.
+const PARTIAL: u64 = 7;
+/// The longest piece of metadata that is read, in bytes.
+const LONGEST: usize = 1 << 20;
 
 const FILE_PARAMETERS: [u8; 16] = guid(0xcaa16737, 0xfa36, 0x4d43, 0xb3b633f0aa44e76b);
 const DISK_SIZE: [u8; 16] = guid(0x2fa54224, 0xcd1b, 0x4876, 0xb2115dbed83bf4b8);
@@ -45,9 +53,18 @@ const fn guid(a: u32, b: u16, c: u16, d: u64) -> [u8; 16] {
 
 /// Open a VHDX that is in `file`. What its log holds is brought into the file
 /// when it is opened for writing, and into memory else.
-pub(crate) fn open(file: Arc<dyn Backend>, write: bool) -> io::Result<Arc<dyn Backend>> {
+pub(crate) fn open(
+    file: Arc<dyn Backend>,
+    write: bool,
+    others: &Neighbours,
+) -> io::Result<Arc<dyn Backend>> {
     let header = Header::read(&*file)?;
-    let file: Arc<dyn Backend> = match log::entries(&*file, &header)? {
+    // Who only looks for files reads no block; the log is for who is in a jail.
+    let entries = match others.looks() {
+        true => Vec::new(),
+        false => log::entries(&*file, &header)?,
+    };
+    let file: Arc<dyn Backend> = match entries {
         entries if entries.is_empty() => file,
         entries if write => {
             log::replay(&*file, &entries)?;
@@ -60,7 +77,30 @@ pub(crate) fn open(file: Arc<dyn Backend>, write: bool) -> io::Result<Arc<dyn Ba
         }
     };
     let map = Vhdx::open(&*file, header)?;
-    Ok(Arc::new(Blocks::new(map, file, None, write)))
+    let below = match map.has_parent {
+        true => Some(parent::open(&*file, map.metadata, others)?),
+        false => None,
+    };
+    Ok(Arc::new(Blocks::new(map, file, below, write)))
+}
+
+/// A piece of the metadata, as far as it is this long.
+fn item(
+    file: &dyn Backend,
+    metadata: Region,
+    wanted: &[u8; 16],
+    most: usize,
+) -> io::Result<Vec<u8>> {
+    let head = read_exactly(file, metadata.offset, 32)?;
+    if !head.starts_with(b"metadata") {
+        return Err(invalid("its metadata table is damaged"));
+    }
+    let count = u16::from_le_bytes([head[10], head[11]]).min(2047);
+    let entries = read_exactly(file, metadata.offset + 32, 32 * usize::from(count))?;
+    let entry = entries.chunks_exact(32).find(|e| e.starts_with(wanted));
+    let entry = entry.ok_or_else(|| invalid("lacks a piece of metadata"))?;
+    let len = (le32(entry, 20) as usize).min(most);
+    read_exactly(file, metadata.offset + u64::from(le32(entry, 16)), len)
 }
 
 struct Vhdx {
@@ -68,31 +108,26 @@ struct Vhdx {
     block: u64,
     /// Entries of blocks between two entries of sector bitmaps.
     chunk: u64,
+    /// In bytes.
+    sector: u64,
     table: Region,
+    metadata: Region,
+    has_parent: bool,
     header: Mutex<Header>,
 }
 
 impl Vhdx {
     fn open(file: &dyn Backend, header: Header) -> io::Result<Self> {
         let (table, metadata) = header::regions(file)?;
-        let item = |wanted: &[u8; 16], len: usize| -> io::Result<Vec<u8>> {
-            let head = read_exactly(file, metadata.offset, 32)?;
-            if !head.starts_with(b"metadata") {
-                return Err(invalid("its metadata table is damaged"));
+        let item = |wanted: &[u8; 16], len: usize| {
+            let bytes = item(file, metadata, wanted, len)?;
+            match bytes.len() == len {
+                true => Ok(bytes),
+                false => Err(invalid("a piece of its metadata is too short")),
             }
-            let count = u16::from_le_bytes([head[10], head[11]]).min(2047);
-            let entries = read_exactly(file, metadata.offset + 32, 32 * usize::from(count))?;
-            let entry = entries.chunks_exact(32).find(|e| e.starts_with(wanted));
-            let entry = entry.ok_or_else(|| invalid("lacks a piece of metadata"))?;
-            read_exactly(file, metadata.offset + u64::from(le32(entry, 16)), len)
         };
         let parameters = item(&FILE_PARAMETERS, 8)?;
         let block = u64::from(le32(&parameters, 0));
-        if le32(&parameters, 4) & 2 != 0 {
-            return Err(unsupported(
-                "is a differencing VHDX; merge it with its parent first",
-            ));
-        }
         if !block.is_power_of_two() || !(MIB..=256 * MIB).contains(&block) {
             return Err(invalid(format!("has blocks of {block} bytes")));
         }
@@ -108,10 +143,17 @@ impl Vhdx {
             size,
             block,
             chunk: (1 << 23) * sector / block,
+            sector,
             table,
+            metadata,
+            has_parent: le32(&parameters, 4) & 2 != 0,
             header: Mutex::new(header),
         };
-        let last = vhdx.entry_place((size - 1) / block);
+        let last = (size - 1) / block;
+        let last = match vhdx.has_parent {
+            true => vhdx.bitmap_place(last),
+            false => vhdx.entry_place(last),
+        };
         if last + 8 > table.offset + table.len {
             return Err(invalid("has a table too short for its size"));
         }
@@ -120,6 +162,27 @@ impl Vhdx {
 
     fn entry_place(&self, index: u64) -> u64 {
         self.table.offset + 8 * (index + index / self.chunk)
+    }
+
+    /// The entry of the bitmap of the chunk that a block is in, which comes last.
+    fn bitmap_place(&self, index: u64) -> u64 {
+        self.entry_place(index / self.chunk * self.chunk) + 8 * self.chunk
+    }
+
+    /// Whether the sector at `within` of a block that is there in part is there, and
+    /// where that ends.
+    fn part(&self, pages: &Pages, index: u64, within: u64, wait: bool) -> io::Result<(bool, u64)> {
+        let entry = u64::from_le_bytes(pages.get(self.bitmap_place(index), wait)?);
+        if entry & 7 != PRESENT {
+            return Err(invalid("the bitmap of a block is missing"));
+        }
+        let sectors = self.block / self.sector;
+        let start = index % self.chunk * sectors;
+        let bitmap = (entry >> 20) * MIB;
+        let word = |index: u64| Ok(u64::from_le_bytes(pages.get(bitmap + index * 8, wait)?));
+        let first = start + within / self.sector;
+        let (there, end) = bitmap::run(first, start + sectors, word)?;
+        Ok((there, (end - start) * self.sector))
     }
 }
 
@@ -135,10 +198,16 @@ impl Map for Vhdx {
     fn find(&self, pages: &Pages, offset: u64, wait: bool) -> io::Result<(Place, u64)> {
         let (index, within) = (offset / self.block, offset % self.block);
         let entry = u64::from_le_bytes(pages.get::<8>(self.entry_place(index), wait)?);
+        let at = ((entry >> 20) * MIB).saturating_add(within);
         let place = match entry & 7 {
             0 => Place::Absent,
+            PARTIAL if self.has_parent => {
+                let (there, end) = self.part(pages, index, within, wait)?;
+                let place = if there { Place::At(at) } else { Place::Absent };
+                return Ok((place, end - within));
+            }
             state if ZERO_STATES.contains(&state) => Place::Zero,
-            PRESENT => Place::At((entry >> 20) * MIB + within),
+            PRESENT => Place::At(at),
             state => return Err(invalid(format!("a block is in the unknown state {state}"))),
         };
         Ok((place, self.block - within))

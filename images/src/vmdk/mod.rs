@@ -35,7 +35,8 @@ pub(crate) fn open(
             None => Vec::new(),
         };
         let parent = Descriptor::parse(&text)?.parent;
-        let below = parent.map(|name| others.open_parent(&name)).transpose()?;
+        let below = parent.map(|name| others.open_parent(&name, None));
+        let below = below.transpose()?;
         return sparse_file(file, write, below);
     }
     let text = read_exactly(&*file, 0, file.size().min(MOST) as usize)?;
@@ -44,7 +45,9 @@ pub(crate) fn open(
         return Err(invalid("names no file that holds its data"));
     }
     let below = found.parent.as_ref();
-    let below = below.map(|name| others.open_parent(name)).transpose()?;
+    let below = below
+        .map(|name| others.open_parent(name, None))
+        .transpose()?;
     let mut parts = Vec::new();
     let mut start = 0u64;
     for extent in &found.extents {

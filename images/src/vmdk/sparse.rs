@@ -3,17 +3,16 @@
 
 use crate::backend::Backend;
 use crate::blocks::{Map, Place};
+use crate::kept::Kept;
 use crate::pages::{invalid, le32, le64, read_exactly, unsupported, Pages};
-use std::collections::HashMap;
 use std::io::{self, Read};
-use std::sync::{Arc, Mutex};
 
 const SECTOR: u64 = 512;
 const COMPRESSED: u32 = 1 << 16;
 /// The directory's place stands in the footer.
 const AT_END: u64 = u64::MAX;
-/// Unpacked grains kept.
-const KEPT: usize = 64;
+/// Unpacked bytes that are kept.
+const KEPT: usize = 4 << 20;
 
 pub(super) struct Sparse {
     size: u64,
@@ -27,7 +26,7 @@ pub(super) struct Sparse {
     compressed: bool,
     /// Where the text is, and how long, in bytes.
     pub descriptor: Option<(u64, usize)>,
-    unpacked: Mutex<HashMap<u64, Arc<[u8]>>>,
+    unpacked: Kept,
 }
 
 impl Sparse {
@@ -84,7 +83,7 @@ impl Sparse {
             zeroed: flags & 4 != 0,
             compressed,
             descriptor,
-            unpacked: Mutex::default(),
+            unpacked: Kept::new(KEPT),
         })
     }
 
@@ -106,14 +105,7 @@ impl Sparse {
     }
 
     /// A compressed grain: its sector, its length, and a zlib stream.
-    fn unpack(&self, pages: &Pages, at: u64, wait: bool) -> io::Result<Arc<[u8]>> {
-        let mut kept = self.unpacked.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some(bytes) = kept.get(&at) {
-            return Ok(bytes.clone());
-        }
-        if !wait {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
+    fn unpack(&self, pages: &Pages, at: u64) -> io::Result<Vec<u8>> {
         let head = read_exactly(&*pages.file, at, 12)?;
         let len = le32(&head, 8) as usize;
         // What does not shrink grows by a little.
@@ -126,11 +118,6 @@ impl Sparse {
         stream.take(self.grain).read_to_end(&mut bytes)?;
         // The last grain of a disk may be short.
         bytes.resize(self.grain as usize, 0);
-        if kept.len() >= KEPT {
-            kept.clear();
-        }
-        let bytes: Arc<[u8]> = bytes.into();
-        kept.insert(at, bytes.clone());
         Ok(bytes)
     }
 }
@@ -155,7 +142,13 @@ impl Map for Sparse {
         let place = match entry {
             0 => Place::Absent,
             1 if self.zeroed => Place::Zero,
-            _ if self.compressed => Place::Unpacked(self.unpack(pages, at, wait)?, within as usize),
+            _ if self.compressed => {
+                let len = self.grain as usize;
+                let bytes = self
+                    .unpacked
+                    .get(at, len, wait, || self.unpack(pages, at))?;
+                Place::Unpacked(bytes, within as usize)
+            }
             _ => Place::At(at + within),
         };
         Ok((place, rest))

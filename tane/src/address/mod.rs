@@ -128,17 +128,24 @@ impl Selector {
 
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.volume {
-            Some(Which::Partition(n)) => write!(f, "{n}")?,
-            Some(Which::Label(label)) => write!(f, "label={label}")?,
-            Some(Which::Uuid(uuid)) => write!(f, "uuid={uuid}")?,
-            Some(Which::Logical(group, name)) => write!(f, "{group}/{name}")?,
-            None => {}
+        if let Some(volume) = &self.volume {
+            write!(f, "{volume}")?;
         }
         match (&self.volume, &self.subvol) {
             (Some(_), Some(subvol)) => write!(f, ",subvol={subvol}"),
             (None, Some(subvol)) => write!(f, "subvol={subvol}"),
             (_, None) => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Which {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Which::Partition(n) => write!(f, "{n}"),
+            Which::Label(label) => write!(f, "label={label}"),
+            Which::Uuid(uuid) => write!(f, "uuid={uuid}"),
+            Which::Logical(group, name) => write!(f, "{group}/{name}"),
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::{Volume, VolumeKind, Volumes};
 use crate::address::{Selector, Which};
 use crate::error::{Error, Result};
+use crate::probe::description;
 use std::path::Path;
 
 impl Volumes {
@@ -45,14 +46,20 @@ impl Volumes {
         if let Some(why) = list.iter().find_map(|v| v.note.as_deref()) {
             return fail(libc::ENXIO, format!("no file system in it: {why}{choices}"));
         }
-        if which.is_some() {
-            return fail(libc::ENXIO, format!("no such file system in it{choices}"));
+        if let Some(which) = which {
+            let selected = list.iter().find(|v| is_selected(v, which));
+            let is = |v: &Volume| Some((self.describe(v), description(&v.found.as_ref()?.fstype)?));
+            let text = match selected.and_then(is) {
+                Some((volume, what)) => format!("{volume} is {what}"),
+                None => self.no_such(image, which, "file system"),
+            };
+            return fail(libc::ENXIO, text + &choices);
         }
         match &list[0].found {
-            Some(found) => fail(
-                libc::ENXIO,
-                format!("holds {}, not a file system", found.fstype),
-            ),
+            Some(found) => {
+                let what = description(&found.fstype).unwrap_or(&found.fstype);
+                fail(libc::ENXIO, format!("is {what}"))
+            }
             // Whoever mounts it says the rest.
             None if list.len() == 1 && list[0].device.is_some() => Ok(0),
             None if list.len() == 1 => fail(libc::ENXIO, "is gone".into()),
@@ -75,11 +82,14 @@ impl Volumes {
         };
         let (errno, text) = match found[..] {
             [one] if list[one].device.is_some() => return Ok(one),
-            [_] => (libc::ENODEV, "is not open"),
-            [] => (libc::ENXIO, "no such place in it"),
-            _ => (libc::ENOTUNIQ, "several match"),
+            [_] => (libc::ENODEV, "is not open".into()),
+            [] => match selector.and_then(|s| s.volume.as_ref()) {
+                Some(which) => (libc::ENXIO, self.no_such(image, which, "place")),
+                None => (libc::ENXIO, "no such place in it".into()),
+            },
+            _ => (libc::ENOTUNIQ, "several match".into()),
         };
-        let text = text.to_owned() + &self.choices(image);
+        let text = text + &self.choices(image);
         Err(Error::plain(errno, "open", text).with_path(image))
     }
 
@@ -125,6 +135,23 @@ impl Volumes {
             found = named.into_iter().filter(|i| is_one(&list[*i])).collect();
         }
         found
+    }
+
+    /// Nothing that is wanted is what the selector says; what there is, unless
+    /// [`Self::choices`] lists it.
+    fn no_such(&self, image: &Path, which: &Which, wanted: &str) -> String {
+        let list = self.list();
+        if list.iter().any(|v| is_selected(v, which)) {
+            return format!("no {wanted} that is known is on {which}");
+        }
+        let whole = || Some((list.first()?, list[0].found.as_ref()?));
+        match whole().filter(|(disk, _)| list.len() == 1 && disk.is_mountable()) {
+            Some((_, found)) => {
+                let (name, kind) = (image.display(), &found.fstype);
+                format!("no such {wanted} in it: {which}; the whole image is one, {kind}: {name}:/")
+            }
+            None => format!("no such {wanted} in it: {which}"),
+        }
     }
 
     /// The shortest selector for a volume; None for a whole disk.

@@ -4,6 +4,7 @@
 //! ```text
 //! volume.rs    what a volume is
 //! choose.rs    which of them is meant
+//! btrfs.rs     btrfs on several devices
 //! luks/        LUKS, opened by dm-crypt
 //!   open.rs      with its data, which may lie elsewhere
 //! lvm/         LVM2, by device mapper
@@ -12,6 +13,7 @@
 //! mapper.rs ioctl.rs   how the kernel is asked
 //! ```
 
+mod btrfs;
 mod choose;
 mod hostile;
 mod ioctl;
@@ -123,6 +125,7 @@ impl Kernel {
             }
         }
         volumes.register_btrfs();
+        volumes.note_short_btrfs();
         Ok(volumes)
     }
 }
@@ -276,29 +279,6 @@ impl Volumes {
         self.list
             .iter()
             .position(|v| v.device.as_deref() == Some(device))
-    }
-
-    /// Tell btrfs of all its devices: a mount of one finds the others then.
-    fn register_btrfs(&self) {
-        const SCAN_DEV: u64 = 0x5000_9404;
-        let control = Path::new("/dev/btrfs-control");
-        let is_btrfs = |v: &&Volume| v.found.as_ref().is_some_and(|f| f.fstype == "btrfs");
-        let mut devices = self
-            .list
-            .iter()
-            .filter(is_btrfs)
-            .filter_map(|v| v.device.as_ref());
-        let Some(first) = devices.next() else { return };
-        let Ok(control) = self.kernel.open_device(control, libc::O_RDWR) else {
-            return;
-        };
-        for device in std::iter::once(first).chain(devices) {
-            let mut argument = [0; 4096];
-            let name = device.as_os_str().as_encoded_bytes();
-            argument[8..8 + name.len()].copy_from_slice(name);
-            // If it fails, so does the mount, which says more.
-            let _ = self.kernel.ioctl(&control, SCAN_DEV, &mut argument);
-        }
     }
 }
 

@@ -127,6 +127,7 @@ pub(super) fn at_end(
     let fits = |m: &Member| !has_partitions || m.version.0 > 0 || m.size + (1 << 20) > size;
     Ok(member.filter(fits).map(|member| FileSystem {
         fstype: "linux_raid_member".into(),
+        also: Vec::new(),
         uuid: Some(hyphenated(&member.set)),
         label: member.name,
     }))

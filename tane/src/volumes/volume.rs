@@ -49,17 +49,18 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Whether a file system is on it, rather than a container or nothing.
+    /// Whether a file system that can be mounted is on it, rather than what holds others
+    /// or nothing.
     pub fn is_mountable(&self) -> bool {
-        let containers = [
-            "swap",
-            "crypto_LUKS",
-            "LVM2_member",
-            "linux_raid_member",
-            "DM_verity_hash",
-        ];
         let found = self.found.as_ref();
-        self.device.is_some() && found.is_some_and(|f| !containers.contains(&f.fstype.as_str()))
+        self.device.is_some() && found.is_some_and(FileSystem::is_mountable)
+    }
+
+    /// Whether it is a btrfs on several devices, and not all of them are there: the note
+    /// says how many.
+    pub fn is_short(&self) -> bool {
+        let is_btrfs = self.found.as_ref().is_some_and(|f| f.fstype == "btrfs");
+        is_btrfs && self.note.is_some()
     }
 }
 

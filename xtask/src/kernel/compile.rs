@@ -17,7 +17,24 @@ pub fn vmlinux(job: &Job) -> Result<()> {
     make.arg(format!("-j{}", job.jobs));
     make.arg("vmlinux");
     environment(&mut make, job)?;
+    // What debug information calls a file depends on neither clone nor image.
+    make.arg(format!(
+        "KCFLAGS=-fdebug-prefix-map={}=.",
+        job.layout.build().display()
+    ));
+    cache(&mut make, job);
     command::logged(&mut make, &job.log, &job.recipe.name)
+}
+
+/// Where ccache is installed, what another clone compiled is not compiled again: paths
+/// below build/ are hashed as relative ones.
+fn cache(make: &mut Command, job: &Job) {
+    if command::output(Command::new("ccache").arg("--version")).is_err() {
+        return;
+    }
+    make.args(["CC=ccache gcc", "HOSTCC=ccache gcc"])
+        .env("CCACHE_BASEDIR", job.layout.build())
+        .env("CCACHE_NOHASHDIR", "1");
 }
 
 /// Settings for every make in the tree.

@@ -17,6 +17,8 @@ const BY_HOST: u64 = 1 << 20;
 /// What the host copies at once, in bytes: between two of these the copy can be
 /// interrupted, and progress is told.
 const RANGE: u64 = 4 << 20;
+/// Holes are made of such blocks, in bytes.
+const BLOCK: usize = 4096;
 /// Descriptors that a batch holds at most: a process may have 1024.
 const SENT: u32 = 64;
 
@@ -73,6 +75,17 @@ impl Reader<'_, '_> {
         result
     }
 
+    /// An error if nobody wants the rest of the file.
+    fn check_wanted(&self) -> Result<()> {
+        if interrupt::requested() {
+            return Err(Trouble::Stopped);
+        }
+        match self.report.has_given_up(self.out.begun()) {
+            true => Err(Trouble::GivenUp),
+            false => Ok(()),
+        }
+    }
+
     /// Sends a descriptor in place of data.
     pub(super) fn clone_of(
         &mut self,
@@ -107,9 +120,7 @@ impl Reader<'_, '_> {
     fn by_host(&mut self, fd: &Fd, place: &Place, end: u64) -> Result<()> {
         let mut at = 0;
         for extent in place.extents(fd.raw(), end) {
-            if interrupt::requested() {
-                return Err(Trouble::Stopped);
-            }
+            self.check_wanted()?;
             // Whatever is wrong with it, reading says it best.
             let Ok(extent) = extent else { break };
             let start = extent.start.clamp(at, end);
@@ -181,9 +192,15 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// Sends the parts of a file that are not holes.
+    /// Sends the parts of a file that are not holes. Where the file system does not
+    /// tell them, as ntfs3, blocks of zeroes are holes.
     fn data(&mut self, fd: &Fd, at: u64, end: u64) -> Result<()> {
-        self.each_part(fd, at, end, |reader, at, stop| reader.pieces(fd, at, stop))
+        self.each_part(fd, at, end, |reader, start, stop| {
+            reader.zeroes_are_holes = !reader.maps && (start, stop) == (0, end);
+            let sent = reader.pieces(fd, start, stop);
+            reader.zeroes_are_holes = false;
+            sent
+        })
     }
 
     fn each_part(
@@ -207,12 +224,30 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
+    /// Sends the `got` bytes that were read, but for blocks of zeroes.
+    fn without_zeroes(&mut self, at: u64, got: usize) {
+        let blocks = self.out.space(got).chunks(BLOCK);
+        let parts: Vec<_> = (0..).step_by(BLOCK).zip(blocks).collect();
+        let is_hole = |block: &[u8]| block.iter().all(|&b| b == 0);
+        let runs = parts.chunk_by(|(_, a), (_, b)| is_hole(a) == is_hole(b));
+        let runs = runs.filter(|run| !is_hole(run[0].1));
+        let runs: Vec<(usize, usize)> = runs
+            .map(|run| (run[0].0, run[run.len() - 1].0 + BLOCK))
+            .collect();
+        if runs.is_empty() {
+            return;
+        }
+        let data = self.out.take(got);
+        for (start, end) in runs {
+            let part = data.part(start, end);
+            self.out.push(Op::Piece(at + start as u64, part));
+        }
+    }
+
     fn pieces(&mut self, fd: &Fd, mut at: u64, end: u64) -> Result<()> {
         let mut cached = at;
         while at < end {
-            if interrupt::requested() {
-                return Err(Trouble::Stopped);
-            }
+            self.check_wanted()?;
             if at - cached >= FORGET {
                 self.sys.forget(fd, cached, at - cached);
                 cached = at;
@@ -220,8 +255,12 @@ impl Reader<'_, '_> {
             let size = (end - at).min(DATA as u64) as usize;
             self.out.reserve(size)?;
             let got = self.sys.pread_all(fd, self.out.space(size), at)?;
-            let data = self.out.take(got);
-            self.out.push(Op::Piece(at, data));
+            if self.zeroes_are_holes {
+                self.without_zeroes(at, got);
+            } else {
+                let data = self.out.take(got);
+                self.out.push(Op::Piece(at, data));
+            }
             at += got as u64;
             if got < size {
                 return Ok(());

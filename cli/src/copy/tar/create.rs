@@ -181,8 +181,8 @@ impl<'a> Archive<'a> {
             Op::Range(..) | Op::Clone(_) => {
                 return Err(io::Error::other("a file of somewhere else in an archive"))
             }
-            // Only archives make these.
-            Op::Pass(_) | Op::LinkTo(..) => {}
+            // Of other sources, or where something else stops.
+            Op::Pass(_) | Op::LinkTo(..) | Op::Omit(_) | Op::Length(_) => {}
         }
         Ok(())
     }

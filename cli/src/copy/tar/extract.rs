@@ -6,12 +6,14 @@ use super::super::report::{Loss, Report};
 use super::header::kind;
 use super::parse::{Archive, Entry};
 use crate::interrupt;
+use crate::patterns::Excludes;
 use crate::sys::{Errno, Stat, Time};
 use std::ffi::{CStr, CString};
 use std::io::{self, Read};
 
 pub struct Extract<'r> {
     out: Sender,
+    excludes: &'r Excludes,
     report: &'r Report,
     /// The directories that were entered, outside in.
     stack: Vec<CString>,
@@ -36,9 +38,10 @@ impl From<Stopped> for Trouble {
 }
 
 impl<'r> Extract<'r> {
-    pub fn new(out: Sender, report: &'r Report) -> Self {
+    pub fn new(out: Sender, excludes: &'r Excludes, report: &'r Report) -> Self {
         Extract {
             out,
+            excludes,
             report,
             stack: Vec::new(),
         }
@@ -73,6 +76,10 @@ impl<'r> Extract<'r> {
             self.report.error_text(&entry.path, text.into());
             return Ok(());
         };
+        let is_dir = entry.kind == kind::DIRECTORY || entry.path.ends_with(b"/");
+        if self.excludes.has_within(&entry.path, is_dir) {
+            return Ok(());
+        }
         if entry.lost_acl {
             let why = Errno(libc::EINVAL);
             self.report.lose(Loss::Acl, &entry.path, b"", why);
@@ -94,6 +101,12 @@ impl<'r> Extract<'r> {
             return self.directory(&parts, &entry, stat).map_err(Trouble::from);
         }
         self.go_to(&parts)?;
+        if self.report.has_stopped() {
+            self.out.reserve(name.count_bytes() + 1)?;
+            let name = self.out.put(name.to_bytes_with_nul());
+            self.out.push(Op::Omit(name));
+            return Ok(());
+        }
         match entry.kind {
             kind::FILE | kind::CONTIGUOUS | kind::GNU_SPARSE | 0 => {
                 self.file(archive, &name, &entry, stat)
@@ -210,6 +223,9 @@ impl<'r> Extract<'r> {
             while at < end {
                 if interrupt::requested() {
                     return Err(Trouble::Stopped);
+                }
+                if self.report.has_given_up(self.out.begun()) {
+                    return Ok(()); // the archive skips the rest
                 }
                 let size = (end - at).min(DATA as u64) as usize;
                 self.out.reserve(size)?;

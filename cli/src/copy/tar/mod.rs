@@ -24,6 +24,7 @@ use super::batch::{Sender, BATCHES};
 use super::reader::Reader;
 use super::{Destination, Report, Settings, Source, SparseMode};
 use crate::interrupt;
+use crate::patterns::Excludes;
 use std::ffi::CStr;
 use std::io::{self, Read, Write};
 use std::sync::mpsc::{channel, sync_channel};
@@ -41,6 +42,7 @@ const XATTR: &[u8] = b"SCHILY.xattr.";
 /// cannot be read or kept is reported.
 pub fn create(
     sources: Vec<Source>,
+    excludes: &Excludes,
     out: &mut (dyn Write + Send),
     report: &Report,
 ) -> io::Result<()> {
@@ -50,7 +52,7 @@ pub fn create(
             return;
         };
         let reader = Reader::new(sys, sender, report, SparseMode::Auto, None);
-        reader.with_maps().read(sources);
+        reader.with_maps().without(excludes).read(sources);
     };
     pack(read, out, report)
 }
@@ -83,16 +85,17 @@ pub fn pack(
     result
 }
 
-/// Makes what an archive holds in a directory of an image. Errors are those of
+/// Makes what an archive holds, but for what is left out, in a directory of an image. Errors are those of
 /// the archive; what cannot be made or kept is reported.
 pub fn extract(
     input: &mut (dyn Read + Send),
+    excludes: &Excludes,
     to: Destination,
     settings: Settings,
     report: &Report,
 ) -> io::Result<()> {
     let read = move |sender| {
-        let mut extract = extract::Extract::new(sender, report);
+        let mut extract = extract::Extract::new(sender, excludes, report);
         let done = extract.all(input);
         extract.end();
         done

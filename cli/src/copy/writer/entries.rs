@@ -3,8 +3,20 @@
 use super::super::batch::{Batch, Head, LinkId, Span};
 use super::super::report::Loss;
 use super::{Frame, Result, Writer};
-use crate::sys::{Errno, Fd, Kind};
+use crate::sys::{Errno, Fd, Kind, Xattrs};
 use std::ffi::{CStr, CString};
+
+const OPEN: i32 = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+
+/// What became of a further name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Named {
+    Linked,
+    /// A file of its own.
+    Copied,
+    /// What was there before stays, or there is nothing.
+    Kept,
+}
 
 impl<'a> Writer<'a, '_> {
     /// Where further names of this file can be linked from.
@@ -12,6 +24,13 @@ impl<'a> Writer<'a, '_> {
         if let Some(id) = link {
             self.links.insert(id, self.below_base());
         }
+    }
+
+    /// What is at hand cannot be here, and so no further name of it.
+    fn lose(&mut self, loss: Loss, detail: &[u8], link: Option<LinkId>, why: Errno) {
+        self.report.lose(loss, &self.path, detail, why);
+        self.lost.insert(self.below_base());
+        self.remember(link);
     }
 
     /// The path of what is at hand, below the destination.
@@ -30,6 +49,9 @@ impl<'a> Writer<'a, '_> {
             Err(Errno(libc::EEXIST)) if !self.settings.no_clobber => {}
             other => return other.map(|()| true),
         }
+        if self.is_guarded(name)? {
+            return Ok(false);
+        }
         let temporary = self.temporary();
         let dir = &self.frame()?.fd;
         make(dir, &temporary)?;
@@ -42,11 +64,19 @@ impl<'a> Writer<'a, '_> {
     pub(super) fn symlink(&mut self, batch: &Batch, head: &Head, target: Span) -> Result<()> {
         let (name, target) = (batch.name(head.name), batch.name(target));
         let sys = self.sys;
-        if self.make(name, |dir, name| sys.symlink(target, dir, name))? {
-            let xattrs = batch.bytes(head.xattrs);
-            self.finish
-                .entry(&self.frame()?.fd, name, &head.stat, xattrs, &self.path);
-            self.report.done(Kind::Symlink, &self.path);
+        match self.make(name, |dir, name| sys.symlink(target, dir, name)) {
+            Ok(true) => {
+                let xattrs = batch.bytes(head.xattrs);
+                self.finish
+                    .entry(&self.frame()?.fd, name, &head.stat, xattrs, &self.path);
+                self.report.done(Kind::Symlink, &self.path);
+            }
+            Ok(false) => {}
+            Err(e @ Errno(libc::EPERM | libc::EOPNOTSUPP | libc::ENOSYS)) => {
+                self.lose(Loss::Symlink, target.to_bytes(), head.link, e);
+                return Ok(());
+            }
+            Err(e) => return Err(e),
         }
         self.remember(head.link);
         Ok(())
@@ -56,6 +86,12 @@ impl<'a> Writer<'a, '_> {
         let name = batch.name(head.name);
         let (sys, stat) = (self.sys, &head.stat);
         let mode = stat.mode & libc::S_IFMT | 0o600;
+        if stat.kind().is_device() && !self.settings.devices {
+            let remedy = b"(--devices, as root, makes it)";
+            let error = Errno(libc::EPERM);
+            self.lose(Loss::Device, remedy, head.link, error);
+            return Ok(());
+        }
         match self.make(name, |dir, name| sys.mknod(dir, name, mode, stat.rdev)) {
             Ok(true) => {
                 let xattrs = batch.bytes(head.xattrs);
@@ -70,7 +106,7 @@ impl<'a> Writer<'a, '_> {
                 } else {
                     Loss::Special
                 };
-                self.report.lose(loss, &self.path, b"", e);
+                self.lose(loss, b"", head.link, e);
                 return Ok(());
             }
             Err(e) => return Err(e),
@@ -81,22 +117,64 @@ impl<'a> Writer<'a, '_> {
 
     pub(super) fn link(&mut self, name: &CStr, id: LinkId) -> Result<()> {
         let Some(first) = self.links.get(&id).cloned() else {
-            self.report
-                .lose(Loss::HardLink, &self.path, b"", Errno(libc::ENOENT));
+            let text = "the file that it is a further name of was not copied";
+            self.report.error_text(&self.path, text.into());
             return Ok(());
         };
-        self.link_to(name, &first)
+        if self.link_to(name, &first)? == Named::Copied {
+            // More names fit to this one.
+            self.remember(Some(id));
+        }
+        Ok(())
     }
 
-    pub(super) fn link_to(&mut self, name: &CStr, first: &[u8]) -> Result<()> {
+    pub(super) fn link_to(&mut self, name: &CStr, first: &[u8]) -> Result<Named> {
         let (above, old) = self.parent_of(first)?;
         let sys = self.sys;
         let made = self.make(name, |dir, name| {
             sys.link(above.as_ref().unwrap_or(dir), &old, dir, name)
-        })?;
-        if made {
-            self.report.linked(&self.path);
+        });
+        match made {
+            Ok(true) => {
+                self.report.linked(&self.path);
+                Ok(Named::Linked)
+            }
+            Ok(false) => Ok(Named::Kept),
+            Err(e @ Errno(libc::ENOENT)) if self.lost.contains(first) => {
+                self.lose(Loss::HardLink, b"", None, e);
+                Ok(Named::Kept)
+            }
+            Err(e) if e.forbids_links() => {
+                self.copy_again(name, above.as_ref(), &old, e)?;
+                Ok(Named::Copied)
+            }
+            Err(e) => Err(e),
         }
+    }
+
+    /// In place of a further name: a copy of a file that was made before. `why` there is
+    /// no such name.
+    fn copy_again(
+        &mut self,
+        name: &CStr,
+        above: Option<&Fd<'a>>,
+        old: &CStr,
+        why: Errno,
+    ) -> Result<()> {
+        let dir = above.map_or(&self.frame()?.fd, |dir| dir);
+        // Of the host's files the jail lets none be read.
+        let from = self.sys.openat(dir, old, OPEN, 0).map_err(|_| why)?;
+        let stat = self.sys.fstat(&from)?;
+        if stat.kind() != Kind::File {
+            return Err(why);
+        }
+        let xattrs = Xattrs::of(&from)?;
+        let Some(mut open) = self.create_as(name, stat, xattrs.packed, None)? else {
+            return Ok(());
+        };
+        let copied = self.copy_of(&mut open, &from, stat.size);
+        self.close(open, copied)?;
+        self.report.lose(Loss::HardLink, &self.path, b"", why);
         Ok(())
     }
 

@@ -2,10 +2,11 @@
 
 use super::super::batch::{Batch, Head, LinkId};
 use super::super::finish::Made;
+use super::super::report::Loss;
 use super::super::sharing::Shares;
 use super::super::SparseMode;
 use super::{Result, Writer};
-use crate::sys::{Errno, Fd, Flags, Kind, Stat};
+use crate::sys::{allow_holes, Errno, Fd, Flags, Kind, Stat};
 use std::ffi::{CStr, CString};
 
 /// A file whose pieces are arriving.
@@ -35,26 +36,44 @@ impl<'a> Writer<'a, '_> {
     }
 
     pub(super) fn create(&mut self, batch: &Batch, head: &Head) -> Result<Option<Open<'a>>> {
-        let name = batch.name(head.name);
+        let xattrs = batch.bytes(head.xattrs).to_vec();
+        self.create_as(batch.name(head.name), head.stat, xattrs, head.link)
+    }
+
+    pub(super) fn create_as(
+        &mut self,
+        name: &CStr,
+        stat: Stat,
+        xattrs: Vec<u8>,
+        link: Option<LinkId>,
+    ) -> Result<Option<Open<'a>>> {
         if self.is_kept(name)? {
-            self.remember(head.link);
+            self.remember(link);
             return Ok(None);
         }
+        if self.is_guarded(name)? {
+            return Ok(None);
+        }
+        self.expect_room(&stat)?;
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
-        let mode = self.creation_mode(&head.stat)?;
+        let mode = self.creation_mode(&stat)?;
         let fresh = self.frame()?.fresh && !self.settings.duplicates;
         loop {
             let temporary = if fresh { name.into() } else { self.temporary() };
             match self.sys.openat(&self.frame()?.fd, &temporary, flags, mode) {
                 Ok(fd) => {
-                    self.begin_with(&fd, head.stat.flags);
+                    self.begin_with(&fd, stat.flags);
+                    if self.may_have_holes(&stat) {
+                        // Without them it is the same file, and longer on the disk.
+                        let _ = allow_holes(&fd);
+                    }
                     return Ok(Some(Open {
                         fd,
                         temporary,
                         name: name.into(),
-                        stat: head.stat,
-                        xattrs: batch.bytes(head.xattrs).to_vec(),
-                        link: head.link,
+                        stat,
+                        xattrs,
+                        link,
                         shares: None,
                         mode,
                         end: 0,
@@ -63,6 +82,16 @@ impl<'a> Writer<'a, '_> {
                 Err(Errno(libc::EEXIST)) if !fresh => {}
                 Err(e) => return Err(e),
             }
+        }
+    }
+
+    fn may_have_holes(&self, stat: &Stat) -> bool {
+        match self.settings.sparse {
+            SparseMode::Never => false,
+            // Inode or directory may hold the data of short ones.
+            _ if stat.size <= 4096 => false,
+            SparseMode::Auto => stat.blocks * 512 < stat.size,
+            SparseMode::Always => true,
         }
     }
 
@@ -109,6 +138,11 @@ impl<'a> Writer<'a, '_> {
         if result.is_err() {
             let _ = self.sys.unlink(&self.frame()?.fd, &open.temporary, 0);
             return result;
+        }
+        if open.link.is_some_and(|id| self.links.contains_key(&id)) {
+            // Whoever reads knows that there are no links here.
+            let why = Errno(libc::EOPNOTSUPP);
+            self.report.lose(Loss::HardLink, &self.path, b"", why);
         }
         self.remember(open.link);
         if let Some(shares) = &open.shares {

@@ -185,6 +185,7 @@ mod tests {
             let settings = Settings {
                 owner: Owner::Keep,
                 sparse: SparseMode::Auto,
+                devices: false,
                 no_clobber: false,
                 duplicates: false,
                 empty: false,

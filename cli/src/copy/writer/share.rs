@@ -44,7 +44,7 @@ impl<'a> Writer<'a, '_> {
         }
     }
 
-    fn copy_of(&self, open: &mut Open<'a>, from: &Fd, size: u64) -> Result<()> {
+    pub(super) fn copy_of(&self, open: &mut Open<'a>, from: &Fd, size: u64) -> Result<()> {
         let sys = self.sys;
         let mut buffer = vec![0; BUFFER];
         let mut at = 0;

@@ -7,6 +7,7 @@ use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::fuse::{Connection, Death, Link, Manner, Served, Word};
 use crate::interrupt;
 use crate::session::{declare, image_path, Access, Needs, Session};
+use crate::tell;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -72,7 +73,10 @@ fn serve(
     };
     let death = Death::new(move || {
         let _used = &used;
-        eprintln!("tane: the image's Linux has died: {}", session.last_words());
+        let words = session.last_words();
+        tell::failure(&Failure::image(format!(
+            "the image's Linux has died: {words}"
+        )));
     });
     let served = Served::new(root, manner, death).map_err(|e| Failure::file(path, e))?;
     let fail = |e: std::io::Error| {

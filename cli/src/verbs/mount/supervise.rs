@@ -7,6 +7,7 @@ use crate::fuse::background::{self, Ready};
 use crate::fuse::{self, Busy, Link, Word};
 use crate::interrupt;
 use crate::names::plain;
+use crate::tell;
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -119,18 +120,22 @@ fn end(point: &Path, count: u32) {
     let name = plain(point.as_os_str().as_bytes());
     match fuse::unmount(point, count > 1) {
         Ok(()) if count > 1 => {
-            eprintln!("tane: {name}: gone from view; it ends when nothing in it is open any more");
+            tell::note(&format!(
+                "{name}: gone from view; it ends when nothing in it is open any more"
+            ));
         }
         Ok(()) => {}
         // By whoever was faster, or by the second Ctrl-C.
         Err(Busy::No(_)) if count > 2 => {
-            eprintln!("tane: {name}: abandoned, with everything written that was synced");
+            tell::note(&format!(
+                "{name}: abandoned, with everything written that was synced"
+            ));
             std::process::exit(INTERRUPTED.into());
         }
-        Err(Busy::Yes) => eprintln!(
-            "tane: {name}: something in it is in use: still mounted (once more takes it from view)"
-        ),
-        Err(Busy::No(why)) => eprintln!("tane: {name}: cannot be unmounted: {why}"),
+        Err(Busy::Yes) => tell::note(&format!(
+            "{name}: something in it is in use: still mounted (once more takes it from view)"
+        )),
+        Err(Busy::No(why)) => tell::note(&format!("{name}: cannot be unmounted: {why}")),
     }
 }
 

@@ -4,6 +4,7 @@ use hmac::{Hmac, KeyInit};
 use sha1::Sha1;
 use sha2::digest::{Digest, FixedOutputReset};
 use sha2::{Sha224, Sha256, Sha384, Sha512};
+use whirlpool::Whirlpool;
 
 /// The most memory that cryptsetup lets a key take, in KiB.
 const MOST_MEMORY: u32 = 4 << 20;
@@ -15,6 +16,7 @@ pub(super) enum Hash {
     Sha256,
     Sha384,
     Sha512,
+    Whirlpool,
 }
 
 impl Hash {
@@ -25,6 +27,7 @@ impl Hash {
             "sha256" => Self::Sha256,
             "sha384" => Self::Sha384,
             "sha512" => Self::Sha512,
+            "whirlpool" => Self::Whirlpool,
             other => return Err(format!("uses the hash {other}, which is not supported")),
         })
     }
@@ -63,6 +66,7 @@ impl Kdf {
                     Hash::Sha256 => pbkdf2::<Hmac<Sha256>>(secret, salt, n, &mut key)?,
                     Hash::Sha384 => pbkdf2::<Hmac<Sha384>>(secret, salt, n, &mut key)?,
                     Hash::Sha512 => pbkdf2::<Hmac<Sha512>>(secret, salt, n, &mut key)?,
+                    Hash::Whirlpool => pbkdf2::<Hmac<Whirlpool>>(secret, salt, n, &mut key)?,
                 }
             }
             Self::Argon2 {
@@ -107,6 +111,7 @@ pub(super) fn merge(material: &[u8], len: usize, hash: Hash) -> Option<Vec<u8>> 
                 Hash::Sha256 => diffuse::<Sha256>(&mut key),
                 Hash::Sha384 => diffuse::<Sha384>(&mut key),
                 Hash::Sha512 => diffuse::<Sha512>(&mut key),
+                Hash::Whirlpool => diffuse::<Whirlpool>(&mut key),
             }
         }
     }

@@ -4,10 +4,20 @@
 //! answers for what people choose by (type, label, UUID); whether the content
 //! is sound is for the file system to say when it is mounted.
 
+mod checks;
+mod fat;
+mod kinds;
+mod others;
+mod ufs;
+
 use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::label;
-use crate::sys::SysResult;
+use crate::sys::{Fd, SysResult};
+use kinds::{Kind, Label, Uuid, KINDS};
+pub(crate) use others::description;
+use others::OTHERS;
+use std::ffi::CStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -18,238 +28,39 @@ pub(crate) const HEAD: usize = 68 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSystem {
     /// The name Linux has for it when mounting. For what cannot be mounted,
-    /// blkid's: "swap", "crypto_LUKS", "LVM2_member", "linux_raid_member",
-    /// "DM_verity_hash".
+    /// blkid's, as far as it has one: "swap", "crypto_LUKS", "LVM2_member",
+    /// "linux_raid_member", "DM_verity_hash", "apfs".
     pub fstype: String,
+    /// Further file systems on the same device: types that it can be mounted as too. A
+    /// UDF may have an "iso9660" beside it, for systems that know only that.
+    pub also: Vec<String>,
     /// Its name, if it has one. Bytes that are not UTF-8 are replaced.
     pub label: Option<String>,
     /// Its identity, written as blkid(8) writes it.
     pub uuid: Option<String>,
 }
 
-/// Where a type's marks are. Places are in bytes from the start.
-struct Kind {
-    fstype: &'static str,
-    magic: &'static [(usize, &'static [u8])],
-    label: Label,
-    uuid: Uuid,
-}
-
-enum Label {
-    None,
-    /// Place and length; ends at a NUL or with padding.
-    Bytes(usize, usize),
-    Utf16(usize, usize),
-    /// Somewhere else: this finds it.
-    Found(fn(label::Read) -> Option<String>),
-}
-
-enum Uuid {
-    None,
-    /// 16 bytes.
-    Full(usize),
-    /// 32 bits, as FAT writes it: ABCD-EF01.
-    Short(usize),
-    /// 64 bits, in hexadecimal.
-    Serial(usize),
-    /// Text of this length.
-    Text(usize, usize),
-}
-
-const fn kind(
-    fstype: &'static str,
-    magic: &'static [(usize, &'static [u8])],
-    label: Label,
-    uuid: Uuid,
-) -> Kind {
-    Kind {
-        fstype,
-        magic,
-        label,
-        uuid,
-    }
-}
-
-/// In order: strong marks first, since weak ones occur by chance in others.
-static KINDS: &[Kind] = &[
-    kind(
-        "crypto_LUKS",
-        &[(0, b"LUKS\xba\xbe\0\x02")],
-        Label::Bytes(24, 48),
-        Uuid::Text(168, 40),
-    ),
-    kind(
-        "crypto_LUKS",
-        &[(0, b"LUKS\xba\xbe\0\x01")],
-        Label::None,
-        Uuid::Text(168, 40),
-    ),
-    kind(
-        "LVM2_member",
-        &[(512, b"LABELONE"), (536, b"LVM2 001")],
-        Label::None,
-        Uuid::None,
-    ),
-    kind(
-        "linux_raid_member",
-        &[(4096, b"\xfc\x4e\x2b\xa9")],
-        Label::Bytes(4128, 32),
-        Uuid::Full(4112),
-    ),
-    kind(
-        "DM_verity_hash",
-        &[(0, b"verity\0\0\x01\0\0\0")],
-        Label::None,
-        Uuid::Full(16),
-    ),
-    kind(
-        "xfs",
-        &[(0, b"XFSB")],
-        Label::Bytes(108, 12),
-        Uuid::Full(32),
-    ),
-    kind(
-        "btrfs",
-        &[(0x10040, b"_BHRfS_M")],
-        Label::Bytes(0x1012b, 256),
-        Uuid::Full(0x10020),
-    ),
-    kind("squashfs", &[(0, b"hsqs")], Label::None, Uuid::None),
-    kind(
-        "erofs",
-        &[(1024, b"\xe2\xe1\xf5\xe0")],
-        Label::Bytes(1088, 16),
-        Uuid::Full(1072),
-    ),
-    kind(
-        "f2fs",
-        &[(1024, b"\x10\x20\xf5\xf2")],
-        Label::Utf16(1148, 512),
-        Uuid::Full(1132),
-    ),
-    kind(
-        "ext4",
-        &[(0x438, b"\x53\xef")],
-        Label::Bytes(0x478, 16),
-        Uuid::Full(0x468),
-    ),
-    kind(
-        "swap",
-        &[(4086, b"SWAPSPACE2")],
-        Label::Bytes(1052, 16),
-        Uuid::Full(1036),
-    ),
-    kind(
-        "ntfs3",
-        &[(3, b"NTFS    ")],
-        Label::Found(label::ntfs),
-        Uuid::Serial(0x48),
-    ),
-    kind(
-        "exfat",
-        &[(3, b"EXFAT   ")],
-        Label::Found(label::exfat),
-        Uuid::Short(100),
-    ),
-    kind(
-        "vfat",
-        &[(82, b"FAT32   "), (510, b"\x55\xaa")],
-        Label::Bytes(71, 11),
-        Uuid::Short(67),
-    ),
-    kind(
-        "vfat",
-        &[(54, b"FAT16   "), (510, b"\x55\xaa")],
-        Label::Bytes(43, 11),
-        Uuid::Short(39),
-    ),
-    kind(
-        "vfat",
-        &[(54, b"FAT12   "), (510, b"\x55\xaa")],
-        Label::Bytes(43, 11),
-        Uuid::Short(39),
-    ),
-    kind(
-        "iso9660",
-        &[(0x8001, b"CD001")],
-        Label::Bytes(0x8028, 32),
-        Uuid::None,
-    ),
-    kind(
-        "udf",
-        &[(0x8001, b"BEA01")],
-        Label::Found(label::udf),
-        Uuid::None,
-    ),
-    kind(
-        "hfsplus",
-        &[(1024, b"H+\0\x04")],
-        Label::Found(label::hfsplus),
-        Uuid::None,
-    ),
-    kind(
-        "hfsplus",
-        &[(1024, b"HX\0\x05")],
-        Label::Found(label::hfsplus),
-        Uuid::None,
-    ),
-    kind(
-        "cramfs",
-        &[(0, b"\x45\x3d\xcd\x28")],
-        Label::Bytes(48, 16),
-        Uuid::None,
-    ),
-    kind(
-        "romfs",
-        &[(0, b"-rom1fs-")],
-        Label::Bytes(16, 16),
-        Uuid::None,
-    ),
-    kind(
-        "jfs",
-        &[(0x8000, b"JFS1")],
-        Label::Bytes(0x8098, 16),
-        Uuid::Full(0x8088),
-    ),
-    // With its revision.
-    kind(
-        "nilfs2",
-        &[(1024, b"\x02\0\0\0\0\0\x34\x34")],
-        Label::Bytes(1192, 80),
-        Uuid::Full(1176),
-    ),
-    // Its mark alone is short: with what else is always the same beside it. Version 3,
-    // then 2 and 1 for names of 30 and of 14 bytes.
-    kind(
-        "minix",
-        &[(1028, b"\0\0"), (1036, b"\0\0\0\0"), (1048, b"\x5a\x4d")],
-        Label::None,
-        Uuid::None,
-    ),
-    kind("minix", MINIX_2_30, Label::None, Uuid::None),
-    kind("minix", MINIX_2_14, Label::None, Uuid::None),
-    kind("minix", MINIX_1_30, Label::None, Uuid::None),
-    kind("minix", MINIX_1_14, Label::None, Uuid::None),
-];
-
-type Marks = &'static [(usize, &'static [u8])];
-
-const MINIX_2_30: Marks = &[(1034, b"\0\0\xff\xff\xff\x7f\x78\x24")];
-const MINIX_2_14: Marks = &[(1034, b"\0\0\xff\xff\xff\x7f\x68\x24")];
-const MINIX_1_30: Marks = &[(1034, b"\0\0\x00\x1c\x08\x10\x8f\x13")];
-const MINIX_1_14: Marks = &[(1034, b"\0\0\x00\x1c\x08\x10\x7f\x13")];
-
 /// Look at a device inside the kernel, such as /dev/vda1. None if nothing known
 /// is on it.
 pub(crate) fn probe(kernel: &Kernel, device: &Path) -> Result<Option<FileSystem>> {
-    let open = |path: &std::ffi::CStr| kernel.openat(libc::AT_FDCWD, path, libc::O_RDONLY, 0);
-    let fd = crate::path::with_cstr(device.as_os_str().as_bytes(), open)
-        .map_err(|errno| errno.on("read", device))?;
+    let fd = open(kernel, device).map_err(|errno| errno.on("read", device))?;
     let read = |at: u64, len| pread_all(kernel, fd.raw, at, len);
     let head = read(0, HEAD).map_err(|errno| errno.on("read", device))?;
     // What cannot be read has no name; that it cannot is for a mount to say.
     let read = |at, len| read(at, len).ok().filter(|bytes| bytes.len() == len);
     Ok(recognise(&head, &read))
+}
+
+/// The dialect of the UFS on a device, as the kernel calls it.
+pub(crate) fn ufs_dialect(kernel: &Kernel, device: &Path) -> Option<&'static CStr> {
+    let fd = open(kernel, device).ok()?;
+    let read = |at, len| pread_all(kernel, fd.raw, at, len).ok();
+    ufs::dialect(&|at, len| read(at, len).filter(|bytes| bytes.len() == len))
+}
+
+fn open(kernel: &Kernel, device: &Path) -> SysResult<Fd> {
+    let open = |path: &CStr| kernel.openat(libc::AT_FDCWD, path, libc::O_RDONLY, 0);
+    crate::path::with_cstr(device.as_os_str().as_bytes(), open)
 }
 
 /// `len` bytes, or fewer at the end.
@@ -266,15 +77,33 @@ fn pread_all(kernel: &Kernel, fd: i32, at: u64, len: usize) -> SysResult<Vec<u8>
     Ok(bytes)
 }
 
-fn recognise(head: &[u8], read: label::Read) -> Option<FileSystem> {
+impl FileSystem {
+    /// Whether it is a file system that a kernel mounts, rather than what holds others
+    /// or a file system that Linux has no driver for.
+    pub fn is_mountable(&self) -> bool {
+        description(&self.fstype).is_none()
+    }
+}
+
+pub(crate) fn recognise(head: &[u8], read: label::Read) -> Option<FileSystem> {
     let has = |(at, mark): &(usize, &[u8])| head.get(*at..).is_some_and(|t| t.starts_with(mark));
-    let kind = KINDS.iter().find(|kind| kind.magic.iter().all(has))?;
-    let fstype = match kind.fstype {
+    let is_here = |kind: &&Kind| kind.magic.iter().all(has) && (kind.check)(head, read);
+    let mut all = KINDS.iter().filter(is_here);
+    let kind = all.next().or_else(|| OTHERS.iter().find(is_here))?;
+    let name = |kind: &Kind| match kind.fstype {
         "ext4" => ext(head),
         fstype => fstype,
     };
+    let fstype = name(kind);
+    let mut also: Vec<_> = all.map(|kind| name(kind).to_owned()).collect();
+    also.retain(|other| other != fstype && description(other).is_none());
+    also.dedup();
+    if description(fstype).is_some() {
+        also.clear();
+    }
     Some(FileSystem {
         fstype: fstype.to_owned(),
+        also,
         label: label(head, read, &kind.label),
         uuid: uuid(head, &kind.uuid),
     })
@@ -300,17 +129,27 @@ pub(crate) fn is_plain(head: &[u8]) -> bool {
     }
 }
 
+/// Whether they are those of a file system that is made once, and as long as its
+/// content.
+pub(crate) fn is_packed(head: &[u8]) -> bool {
+    let found = recognise(head, &|_, _| None);
+    found.is_some_and(|found| ["squashfs", "erofs", "romfs"].contains(&found.fstype.as_str()))
+}
+
 /// Whether they are those of an ext2, ext3 or ext4.
 pub(crate) fn is_ext(head: &[u8]) -> bool {
     recognise(head, &|_, _| None).is_some_and(|found| found.fstype.starts_with("ext"))
 }
 
-/// Which of the three: by journal and features, as blkid(8) decides.
+/// Which of the three: by journal and features, as blkid(8) decides; or only a journal.
 fn ext(head: &[u8]) -> &'static str {
     let word = |at: usize| match head.get(at..at + 4) {
         Some(&[a, b, c, d]) => u32::from_le_bytes([a, b, c, d]),
         _ => u32::MAX,
     };
+    if word(0x460) & 0x8 != 0 {
+        return "jbd";
+    }
     let has_journal = word(0x45c) & 0x4 != 0;
     // filetype, needs recovery, meta_bg; sparse_super, large_file, btree_dir.
     let is_old = word(0x460) & !0x16 == 0 && word(0x464) & !0x7 == 0;
@@ -336,6 +175,11 @@ fn label(head: &[u8], read: label::Read, place: &Label) -> Option<String> {
                 .map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
             label::utf16(units)
         }
+        Label::Pascal(at, most) => {
+            let len = usize::from(*head.get(at)?).min(most);
+            let bytes = head.get(at + 1..at + 1 + len)?;
+            String::from_utf8_lossy(bytes).into_owned()
+        }
         Label::Found(find) => find(read)?,
     };
     let text = text.trim_end();
@@ -359,6 +203,7 @@ fn uuid(head: &[u8], place: &Uuid) -> Option<String> {
             let n = u64::from_le_bytes(bytes.try_into().ok()?);
             (n != 0).then(|| format!("{n:016X}"))
         }
+        Uuid::Found(find) => uuid(head, &Uuid::Short(find(head)?)),
         Uuid::Text(at, len) => label(head, &|_, _| None, &Label::Bytes(at, len)),
     }
 }

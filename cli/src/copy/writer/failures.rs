@@ -1,0 +1,124 @@
+//! What cannot be written costs itself. When nothing else can be either, the copy
+//! stops, and what is left is only named.
+
+use super::super::batch::{Batch, Op};
+use super::{name_of, Result, Writer};
+use crate::failure::remedy;
+use crate::sys::{Errno, Stat};
+
+/// Data of what fits wherever anything does, in bytes.
+const SMALL: u64 = 4096;
+/// Small things in a row without room: there is none if the file system says so too,
+/// which is not so of a single directory that is full,
+const FULL: u32 = 32;
+/// and else after this many.
+const AT_LAST: u32 = 1000;
+/// What is left of a file system that is full, in bytes.
+const REST: u64 = 256 << 10;
+
+impl Writer<'_, '_> {
+    /// An operation failed: tells that, and sees what it means for the others.
+    pub(super) fn failed(&mut self, batch: &Batch, op: &Op, e: Errno) {
+        self.report
+            .failed(&self.path, why(op, &self.path, e), Some(e));
+        if matches!(op, Op::Enter(_) | Op::Pass(_)) {
+            self.omitted.push(self.path.len());
+        }
+        self.report.give_up(self.begun);
+        if self.settings.empty {
+            // An image that lacks anything is not made.
+            self.fatal = e.ends_writing() || e.strains_writing();
+            return;
+        }
+        let small = match op {
+            Op::File(_, data) => batch.bytes(*data).len() as u64 <= SMALL,
+            op => name_of(op).is_some() && !matches!(op, Op::Begin(_)),
+        };
+        if e.strains_writing() {
+            self.short = true;
+            self.strained += u32::from(small);
+        }
+        let full = self.strained >= FULL && (self.strained >= AT_LAST || self.is_full());
+        if e.ends_writing() || full {
+            self.report.stop(e);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        let Some((free, no_inodes)) = self.room() else {
+            return true;
+        };
+        free <= REST || no_inodes
+    }
+
+    /// Bytes that are free, and whether there are no inodes for them.
+    fn room(&self) -> Option<(u64, bool)> {
+        let found = self.sys.fstatfs(&self.frame().ok()?.fd).ok()?;
+        let free = found.f_bavail.saturating_mul(found.f_bsize as u64);
+        Some((free, found.f_files > 0 && found.f_ffree == 0))
+    }
+
+    /// In a directory that could not be made, and after the end, nothing is made. True:
+    /// this was named.
+    pub(super) fn omit(&mut self, op: &Op) -> bool {
+        let stopped = self.report.has_stopped();
+        if self.omitted.is_empty() && !stopped {
+            return false;
+        }
+        match op {
+            Op::Leave => match self.omitted.pop() {
+                Some(_) => self.path.truncate(self.dir_len()),
+                // It was made, and gets what it should have.
+                None => return false,
+            },
+            Op::Clone(raw) => self.sys.close(*raw),
+            op if name_of(op).is_some() => {
+                if stopped {
+                    self.report.untried(&self.path);
+                } else if !matches!(op, Op::Pass(_)) {
+                    let text = "the directory that it is in was not made";
+                    self.report.error_text(&self.path, text.into());
+                }
+                match op {
+                    Op::Enter(_) | Op::Pass(_) => self.omitted.push(self.path.len()),
+                    _ => self.path.truncate(self.dir_len()),
+                }
+                self.report.give_up(self.begun);
+                self.shares = None;
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// The length of the path of the directory at hand.
+    pub(super) fn dir_len(&self) -> usize {
+        let made = || self.frames.last().map(|frame| frame.path_len);
+        self.omitted.last().copied().or_else(made).unwrap_or(0)
+    }
+
+    /// Where room was short before, a large file is not begun in vain.
+    pub(super) fn expect_room(&self, stat: &Stat) -> Result<()> {
+        let data = stat.size.min(stat.blocks * 512);
+        if !self.short || data <= SMALL {
+            return Ok(());
+        }
+        match self.room() {
+            Some((free, _)) if data > free => Err(Errno(libc::ENOSPC)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What is wrong, and why so, where the operation tells.
+fn why(op: &Op, path: &[u8], e: Errno) -> String {
+    let hint = match e.0 {
+        libc::EINVAL | libc::EILSEQ | libc::ENAMETOOLONG if name_of(op).is_some() => {
+            "the file system there takes no such name"
+        }
+        libc::EFBIG => "the file system there takes no file of that length",
+        libc::EMLINK => "the directory there takes no more directories",
+        _ => return remedy(path, e),
+    };
+    format!("{e}: {hint}")
+}

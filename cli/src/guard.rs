@@ -1,0 +1,156 @@
+//! Files of the host that are not replaced unasked: those that hold a disk image.
+//!
+//! What has an image's Linux in it cannot read what is in a destination, and who looks
+//! into a file meets what somebody else put there: so a child of this process looks, in a
+//! jail of its own, as long as this process lives. A session's jail has what it shares.
+
+use crate::args::Global;
+use crate::failure::{Failure, Result, SOME_FAILED};
+use crate::session::is_without_jail;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::FromRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use tane::jail::Jail;
+
+/// Private memory of the child, in bytes: a stream is unpacked in it.
+const MEMORY: u64 = 512 << 20;
+
+/// Who looks into the files of one directory of the host, or into one file.
+pub struct Guard {
+    place: PathBuf,
+    /// None: this process itself.
+    child: Option<(File, File)>,
+}
+
+/// That of the copy at hand.
+static AT_HAND: Mutex<Option<Guard>> = Mutex::new(None);
+
+impl Guard {
+    /// Before a kernel runs and before a jail is entered, but in a session.
+    pub fn of(place: &Path, global: &Global) -> Result<Guard> {
+        let fail = |e: io::Error| {
+            let text = format!("{}: cannot be looked into: {e}", place.display());
+            Failure::new(SOME_FAILED, text)
+        };
+        let place = place.canonicalize().map_err(fail)?;
+        let own = is_without_jail(global) || global.kept.is_session();
+        let child = match own {
+            true => None,
+            false => Some(start(&place).map_err(fail)?),
+        };
+        Ok(Guard { place, child })
+    }
+
+    /// What the file of that name, relative to the place, holds. Nothing if it is not
+    /// there or cannot be read: an image that its owner cannot read is none.
+    pub fn held(&self, name: &[u8]) -> io::Result<Option<String>> {
+        let Some((mut ask, mut hear)) = self.child.as_ref().map(|(ask, hear)| (ask, hear)) else {
+            return Ok(look(&self.place, name));
+        };
+        let length = u16::try_from(name.len()).map_err(io::Error::other)?;
+        ask.write_all(&[&length.to_le_bytes(), name].concat())?;
+        let mut length = [0];
+        hear.read_exact(&mut length)?;
+        let mut text = vec![0; length[0].into()];
+        hear.read_exact(&mut text)?;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        Ok(Some(text).filter(|text| !text.is_empty()))
+    }
+}
+
+/// The copy that begins asks this one.
+pub fn begin(guard: Option<Guard>) {
+    *AT_HAND.lock().unwrap_or_else(|e| e.into_inner()) = guard;
+}
+
+/// Why the file at that path below the destination is not to be replaced.
+pub fn refusal(below: &[u8]) -> Option<String> {
+    let guard = AT_HAND.lock().unwrap_or_else(|e| e.into_inner());
+    match guard.as_ref()?.held(below) {
+        Ok(held) => held.map(|what| refuses(&what)),
+        Err(e) => Some(format!("cannot be looked into before it is replaced: {e}")),
+    }
+}
+
+fn refuses(what: &str) -> String {
+    format!("holds {what}: --force replaces it")
+}
+
+/// An error if this file of the host is there and holds an image. `hint`: what might
+/// have been meant.
+pub fn spare(path: &Path, hint: &str, global: &Global) -> Result<()> {
+    if !path.is_file() {
+        return Ok(());
+    }
+    let fail = |text: String| Failure::new(SOME_FAILED, format!("{}: {text}", path.display()));
+    let held = Guard::of(path, global)?.held(b"");
+    match held.map_err(|e| fail(format!("cannot be looked into: {e}")))? {
+        Some(what) => Err(fail(refuses(&what) + hint)),
+        None => Ok(()),
+    }
+}
+
+fn look(place: &Path, name: &[u8]) -> Option<String> {
+    let name = name.strip_prefix(b"/").unwrap_or(name);
+    let path = match name {
+        b"" => place.to_owned(),
+        name => place.join(OsStr::from_bytes(name)),
+    };
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = File::options().read(true).custom_flags(flags).open(path);
+    tane::held_by(&file.ok()?)
+}
+
+/// Ends where it is written to, and where it is read from.
+fn start(place: &Path) -> io::Result<(File, File)> {
+    let ((questions, ask), (hear, answers)) = (pipe()?, pipe()?);
+    // SAFETY: no kernel runs yet. The only other thread waits for signals, and holds
+    // nothing that the child could wait for.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            drop((ask, hear));
+            // SAFETY: no memory involved. It ends with who asks, and has no terminal.
+            unsafe {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                libc::setsid();
+            }
+            // Whatever happens, it does not go on as its parent.
+            let serve = || serve(place, &questions, &answers);
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(serve));
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(0) }
+        }
+        _ => Ok((ask, hear)),
+    }
+}
+
+fn serve(place: &Path, mut questions: &File, mut answers: &File) -> io::Result<()> {
+    let mut jail = Jail::new();
+    jail.read(place).memory(MEMORY);
+    jail.enter().map_err(io::Error::other)?;
+    loop {
+        let mut length = [0; 2];
+        questions.read_exact(&mut length)?;
+        let mut name = vec![0; u16::from_le_bytes(length).into()];
+        questions.read_exact(&mut name)?;
+        let text = look(place, &name).unwrap_or_default();
+        let text = &text.as_bytes()[..text.len().min(255)];
+        answers.write_all(&[&[text.len() as u8], text].concat())?;
+    }
+}
+
+fn pipe() -> io::Result<(File, File)> {
+    let mut ends = [-1; 2];
+    // SAFETY: room for two descriptors.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just made, and nobody else's.
+    Ok(unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) })
+}

@@ -1,0 +1,82 @@
+//! The jail of programs of the host: what they are read from, and what they work on.
+
+use super::{limit_memory, Needs};
+use crate::args::Global;
+use crate::failure::{Failure, Result};
+use crate::session::{container, scratch, Access};
+use crate::tools;
+use std::path::{Path, PathBuf};
+use tane::images::Format;
+use tane::jail::Jail;
+
+/// What programs are, and what they read wherever they run: their settings, what is
+/// mounted, what disks and processors there are. Of processes only their own.
+const SYSTEM: [&str; 26] = [
+    "/bin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/sbin",
+    "/usr",
+    "/etc/alternatives",
+    "/etc/blkid.conf",
+    "/etc/e2fsck.conf",
+    "/etc/fstab",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.preload",
+    "/etc/mke2fs.conf",
+    "/etc/nsswitch.conf",
+    "/proc/cpuinfo",
+    "/proc/devices",
+    "/proc/filesystems",
+    "/proc/meminfo",
+    "/proc/partitions",
+    "/proc/self",
+    "/proc/swaps",
+    "/proc/version",
+    "/sys/block",
+    "/sys/class/block",
+    "/sys/dev",
+    "/sys/devices",
+];
+/// Not /dev/zero: what is mapped of it is memory that no limit counts.
+const DEVICES: [&str; 2] = ["/dev/null", "/dev/urandom"];
+
+/// It is entered by each program: /proc/self is its own.
+pub fn jail(needs: &Needs, global: &Global) -> Result<Jail> {
+    let mut jail = Jail::new();
+    let own = std::env::var_os("PATH").unwrap_or_default();
+    let own = std::env::split_paths(&own);
+    let system = SYSTEM.iter().map(PathBuf::from).chain(own);
+    for path in system.filter(|path| path.is_absolute() && path.exists()) {
+        jail.read(path);
+    }
+    for path in DEVICES.iter().filter(|path| Path::new(path).exists()) {
+        jail.write(path);
+    }
+    for (at, access) in &needs.images {
+        let image = &at.outermost().image;
+        match access {
+            _ if !image.exists() => {}
+            // They have a copy.
+            _ if container(at, global) != Some(Format::Raw) => {}
+            Access::Write => drop(jail.write(image)),
+            Access::Read => drop(jail.read(image)),
+        }
+    }
+    for path in needs.changed.iter().filter(|p| p.exists()) {
+        jail.write(path);
+    }
+    if needs.temporary {
+        let own = scratch::directory()?;
+        jail.read(&own).write_beneath(&own).write(own);
+    }
+    limit_memory(&mut jail, global);
+    jail.exec(true);
+    Ok(jail)
+}
+
+pub fn start(jail: Option<Jail>) -> Result<()> {
+    let fail = |e| Failure::image(format!("the process that runs programs: {e}"));
+    tools::start_runner(jail).map_err(fail)
+}

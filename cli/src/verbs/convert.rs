@@ -1,0 +1,113 @@
+//! tane convert: an image, or a volume in one, into a new image.
+
+use crate::args::Global;
+use crate::copy::{Progress, ProgressMode};
+use crate::failure::{Failure, Result, SOME_FAILED};
+use crate::interrupt;
+use crate::make::container::of_image;
+use crate::make::file::Unfinished;
+use crate::names;
+use crate::output::Output;
+use crate::session::{declare, image_path, lock_replaced, Access, Needs, Target};
+use serde_json::json;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use tane::images::{buffer, create, Format};
+
+/// Write all of an image, or of a partition or volume in one, into a new image
+#[derive(clap::Args)]
+#[command(after_help = "\
+What is read is the disk that SOURCE is, whatever its container, or with a selector the
+partition, LUKS or LVM volume or RAID set that it means, as Linux shows it: decrypted,
+and put together. With a key or passphrase and no selector it is what the LUKS volume
+holds.
+
+DEST is a qcow2 if its name ends so or --to says so, else raw. Blocks of zeroes become
+holes. It appears under its name only when it is complete.
+
+Examples:
+  tane convert vm.vmdk vm.qcow2
+  tane convert evidence.E01 disk.img
+  tane convert disk.img@2 root.ext4           partition 2 alone
+  tane convert disk.qcow2@vg/home home.img    a logical volume
+  tane convert --key-file key luks.img plain.img")]
+pub struct Args {
+    /// The image; with @SELECTOR a partition or volume in it
+    #[arg(value_name = "SOURCE")]
+    pub source: OsString,
+    /// The image to be made
+    #[arg(value_name = "DEST")]
+    pub dest: PathBuf,
+    /// What DEST is to be: raw or qcow2, whatever its name
+    #[arg(long, value_name = "FORMAT")]
+    pub to: Option<Format>,
+    /// Replace DEST if it exists
+    #[arg(long)]
+    pub force: bool,
+    /// Show progress on standard error
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub progress: ProgressMode,
+}
+
+pub fn run(args: Args, global: &Global) -> Result<u8> {
+    interrupt::be_orderly();
+    let at = image_path(&args.source, global)?;
+    let format = of_image(&args.dest, args.to)?;
+    if args.dest.exists() && !args.force {
+        let text = "exists already: --force replaces it";
+        return Err(fail(&args.dest, &text));
+    }
+    if is_same_file(&at.image, &args.dest) {
+        return Err(fail(&args.dest, &"is SOURCE itself"));
+    }
+    let is_file = args.dest.is_file();
+    let replaced = is_file.then(|| lock_replaced(&args.dest, global));
+    let _replaced = replaced.transpose()?;
+    let new = Unfinished::create(&args.dest, "convert")?;
+    let file = new.open()?;
+    declare(Needs::images([(&at, Access::Read)]).write(&args.dest));
+    let source = Target::open(&at, Access::Read, true, global)?;
+    let size = source.size.next_multiple_of(512);
+    let wrong = |e: io::Error| new.fail(&e);
+    let disk = create(file.try_clone().map_err(wrong)?, format, size).map_err(wrong)?;
+    let progress = Progress::new(args.progress, || (1, size));
+    let mut stored = 0;
+    source.read_data(|at, data| {
+        progress.update(0, at);
+        if interrupt::requested() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        stored += data.len() as u64;
+        disk.write(&[buffer(data)], at)
+    })?;
+    disk.flush().map_err(wrong)?;
+    drop(disk);
+    file.sync_all().map_err(wrong)?;
+    progress.finish(1, size);
+    new.finish(&args.dest)?;
+    if global.json {
+        let told = json!({
+            "format": format.name(),
+            "size": size,
+            "stored": stored,
+            "source": names::plain(args.source.as_os_str().as_bytes()),
+        });
+        let mut out = Output::new();
+        let image = args.dest.as_os_str().as_bytes();
+        out.json(&names::named("image", image, told))?;
+        out.flush()?;
+    }
+    Ok(0)
+}
+
+fn fail(path: &Path, text: &dyn std::fmt::Display) -> Failure {
+    Failure::new(SOME_FAILED, format!("{}: {text}", path.display()))
+}
+
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let id = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
+    id(a).is_some() && id(a) == id(b)
+}
