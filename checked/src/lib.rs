@@ -1,0 +1,39 @@
+//! Proves of native code that it can reach nothing but its own window of memory.
+//!
+//! A module is machine code for x86-64 in a container (`.tmod`). [`check`] reads it once,
+//! from front to back, and either refuses it with the first [`Rule`] that it breaks, or
+//! has shown that running it reads and writes only a window of 4 GiB and the stack of its
+//! return addresses, and leaves its code only by imports, by returning, and by traps. Who
+//! compiled it, and with what, does not matter.
+//!
+//! ```text
+//! module.rs     the container: which bytes are code, data, names, annotations
+//! layout.rs     where in the window they are
+//! table/        the forms of instructions that there are, as the Intel SDM lists them
+//! form.rs         how such a line is written
+//! decode.rs     one instruction, in the one encoding that it may have
+//! check.rs      the pass: a function for each rule
+//! rule.rs       the rules, their numbers and remedies
+//! write.rs      writes a container; nothing proven relies on it
+//! ```
+//!
+//! What the loader has to do so that this is true is said at [`Layout`].
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod decode;
+mod form;
+mod layout;
+mod module;
+mod rule;
+mod table;
+mod write;
+
+pub use check::{check, check_with, Step, Why};
+pub use decode::{decode, Bad, Instruction, Memory};
+pub use form::{Encoding, Flow, Form, Map, Op, Prefix};
+pub use layout::{Layout, PAGE};
+pub use module::{Export, Module, IMPORT};
+pub use rule::{Refusal, Rule};
+pub use table::forms;
