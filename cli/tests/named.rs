@@ -90,30 +90,6 @@ fn containers_that_cannot_be_made_are_refused_by_name() {
 }
 
 #[test]
-fn an_archive_of_a_container_image_is_not_taken_for_its_files() {
-    if !has_kernel() {
-        return;
-    }
-    let s = Scratch::new();
-    s.write("oci/oci-layout", b"{}");
-    s.write("oci/index.json", b"{\"manifests\": []}");
-    let manifest = br#"[{"Config": "a.json", "RepoTags": ["a:1"], "Layers": ["a/layer.tar"]}]"#;
-    s.write("docker/manifest.json", manifest);
-    s.write("docker/a/layer.tar", b"");
-    s.write("plain/manifest.json", b"[{\"name\": \"of a program\"}]");
-    for (name, why) in [("oci", "OCI image layout"), ("docker", "docker save")] {
-        for (options, archive) in [("-cf", "a.tar"), ("-czf", "a.tar.gz")] {
-            succeed(s.tool("tar").args([options, archive, "-C", name, "."]));
-            let said = text(&exit(s.tane().args(["make-image", archive, "a.img"]), 1).stderr);
-            assert!(said.contains(why), "{said}");
-            assert!(!s.join("a.img").exists());
-        }
-    }
-    succeed(s.tool("tar").args(["-cf", "plain.tar", "-C", "plain", "."]));
-    succeed(s.tane().args(["make-image", "plain.tar", "plain.img"]));
-}
-
-#[test]
 fn an_archive_is_compressed_as_it_is_called() {
     if !has_kernel() {
         return;

@@ -99,7 +99,8 @@ pub use ram::Ram;
 pub use raw::{Access, Raw};
 pub use redo::{redo_path, Redo};
 pub use split::{is_first_piece, pieces_behind};
-pub use stream::{decompressed, Packer};
+pub use stream::{compression, decompressed, most_unpacked, Packer};
+pub use temporary::Spool;
 
 /// A jail is about to be entered that lets this file be opened, but not be asked who
 /// else has it: what there is to know of that is looked up now.

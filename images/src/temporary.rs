@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Zeros of this length become holes, in bytes.
@@ -33,14 +33,8 @@ pub(crate) fn fill(from: &mut dyn Read, verb: &str, most: u64) -> io::Result<Arc
         let text = format!("cannot be {verb} into {}: {e}{hint}", place.display());
         io::Error::new(e.kind(), text)
     };
-    let to = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .mode(0o600)
-        .custom_flags(libc::O_TMPFILE)
-        .open(&place)
-        .map_err(|e| cannot(e, "; set TMPDIR to another place"))?;
-    copy(from, &to, most).map_err(|e| {
+    let to = Spool::new(&place).map_err(|e| cannot(e, "; set TMPDIR to another place"))?;
+    let to = copy(from, to, most).map_err(|e| {
         let full = e.kind() == io::ErrorKind::StorageFull;
         let hint = "; set TMPDIR to a place with more room";
         let unpack = "; unpack it yourself first if you trust it";
@@ -82,9 +76,8 @@ fn check_room(to: &File) -> io::Result<()> {
     }
 }
 
-fn copy(from: &mut dyn Read, to: &File, most: u64) -> io::Result<()> {
+fn copy(from: &mut dyn Read, mut to: Spool, most: u64) -> io::Result<File> {
     let mut piece = vec![0; HOLE];
-    let (mut at, mut written, mut checked) = (0, 0, None);
     loop {
         let mut len = 0;
         while len < HOLE {
@@ -95,21 +88,70 @@ fn copy(from: &mut dyn Read, to: &File, most: u64) -> io::Result<()> {
                 Err(e) => return Err(e),
             }
         }
-        if piece[..len].iter().any(|b| *b != 0) {
-            written += len as u64;
-            if written > most {
+        to.append(&piece[..len], most)?;
+        if len < HOLE {
+            to.end()?;
+            return Ok(to.file);
+        }
+    }
+}
+
+/// A file without a name, to which pieces are appended.
+pub struct Spool {
+    file: File,
+    len: u64,
+    written: u64,
+    checked: Option<u64>,
+}
+
+impl Spool {
+    /// An empty one in this directory.
+    pub fn new(place: &Path) -> io::Result<Spool> {
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).mode(0o600);
+        Ok(Spool {
+            file: options.custom_flags(libc::O_TMPFILE).open(place)?,
+            len: 0,
+            written: 0,
+            checked: None,
+        })
+    }
+
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds a piece; one of zeros becomes a hole. An error if more than `most` bytes are
+    /// none, or if the place would have too little room for others.
+    pub fn append(&mut self, piece: &[u8], most: u64) -> io::Result<()> {
+        if piece.iter().any(|b| *b != 0) {
+            self.written += piece.len() as u64;
+            if self.written > most {
                 let text = format!("it holds more than {most} bytes, too much for its size");
                 return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
             }
-            if checked.is_none_or(|checked| written >= checked + STEP) {
-                check_room(to)?;
-                checked = Some(written);
+            let due = |checked| self.written >= checked + STEP;
+            if self.checked.is_none_or(due) {
+                check_room(&self.file)?;
+                self.checked = Some(self.written);
             }
-            to.write_all_at(&piece[..len], at)?;
+            self.file.write_all_at(piece, self.len)?;
         }
-        at += len as u64;
-        if len < HOLE {
-            return to.set_len(at);
-        }
+        self.len += piece.len() as u64;
+        Ok(())
+    }
+
+    /// A hole at its end is part of the file from now on.
+    pub fn end(&self) -> io::Result<()> {
+        self.file.set_len(self.len)
+    }
+
+    /// The file itself.
+    pub fn file(&self) -> &File {
+        &self.file
     }
 }

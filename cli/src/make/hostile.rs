@@ -3,9 +3,11 @@
 
 use super::labels::Labels;
 use super::layer::Layers;
-use super::tree::{plain_stat, Node, Tree, ROOT};
+use super::oci::{self, Store};
+use super::tree::{parent_and_name, plain_stat, Content, Node, Tree, ROOT};
 use super::{mtree, xattrs};
 use crate::copy::tar::header;
+use sha2::{Digest as _, Sha256};
 use std::io::Cursor;
 use std::process::Command;
 
@@ -80,8 +82,7 @@ fn archive(format: &str) -> Vec<u8> {
 }
 
 fn read(archive: Vec<u8>) -> std::io::Result<()> {
-    let mut tree = Tree::new();
-    Layers::new(&mut tree, true).stream(Box::new(Cursor::new(archive)))
+    Layers::new(true).stream(Box::new(Cursor::new(archive)))
 }
 
 #[test]
@@ -134,6 +135,67 @@ fn tree() -> Tree {
         tree.put(dir, name, Node::new(plain_stat(libc::S_IFREG | 0o600)));
     }
     tree
+}
+
+/// An archive of these files, as it was read.
+fn stored(files: &[(String, Vec<u8>)]) -> Tree {
+    let place = std::env::temp_dir();
+    let mut spool = tane::images::Spool::new(&place).expect("a file");
+    let file = std::sync::Arc::new(spool.file().try_clone().expect("a handle"));
+    let mut tree = Tree::new();
+    for (name, data) in files {
+        let (above, name) = parent_and_name(name.as_bytes()).expect("a path");
+        let mut node = Node::new(plain_stat(libc::S_IFREG | 0o644));
+        let len = data.len() as u64;
+        node.stat.size = len;
+        node.content = Content::Parts(file.clone(), vec![(0, spool.len(), len)]);
+        let dir = tree.directory(&above, 0);
+        tree.put(dir, name, node);
+        spool.append(data, u64::MAX).expect("written");
+    }
+    spool.end().expect("written");
+    tree
+}
+
+#[test]
+fn damaged_lists_of_container_images_end() {
+    let digest = |data: &[u8]| -> String {
+        let sum = Sha256::digest(data);
+        sum.iter().map(|b| format!("{b:02x}")).collect()
+    };
+    let layer = vec![0; 1024];
+    let of_layer = digest(&layer);
+    let config = format!(r#"{{"rootfs":{{"diff_ids":["sha256:{of_layer}"]}}}}"#);
+    let manifest = format!(r#"{{"layers":[{{"digest":"sha256:{of_layer}","size":1024}}]}}"#);
+    let (of_config, of_manifest) = (digest(config.as_bytes()), digest(manifest.as_bytes()));
+    let blob = |digest: &str| format!("blobs/sha256/{digest}");
+    let layout = [
+        ("oci-layout".to_owned(), b"{}".to_vec()),
+        (blob(&of_layer), layer.clone()),
+        (blob(&of_manifest), manifest.into_bytes()),
+    ];
+    let saved = [
+        ("a/layer.tar".to_owned(), layer),
+        (format!("{of_config}.json"), config.into_bytes()),
+    ];
+    let index = format!(
+        r#"{{"manifests":[{{"digest":"sha256:{of_manifest}","platform":{{"os":"linux",
+        "architecture":"amd64"}},"annotations":{{"org.opencontainers.image.ref.name":"a"}}}}]}}"#
+    );
+    let list =
+        format!(r#"[{{"Config":"{of_config}.json","RepoTags":["a:1"],"Layers":["a/layer.tar"]}}]"#);
+    for (name, sound, others) in [
+        ("index.json", index, &layout[..]),
+        ("manifest.json", list, &saved[..]),
+    ] {
+        each_seed(&sound, |text| {
+            let mut files = others.to_vec();
+            files.push((name.into(), text.to_vec()));
+            let tree = stored(&files);
+            let store = Store::archive(&tree);
+            store.is_some_and(|store| oci::layers(&store, None).is_ok())
+        });
+    }
 }
 
 #[test]

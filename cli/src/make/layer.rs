@@ -2,102 +2,114 @@
 //! away what is below them: `.wh.NAME` a file, `.wh..wh..opq` all of a directory
 //! (OCI image specification, "Representing Changes").
 
+use super::piece::Piece;
 use super::tree::{parent_and_name, parts, plain_stat, Content, Node, Tree, ROOT};
 use crate::copy::tar::header::kind;
 use crate::copy::tar::parse::{Archive, Entry};
 use crate::interrupt;
 use crate::session::temporary_place;
 use crate::sys::Time;
-use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, Write};
+use std::io::{self, BufReader, Read};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
+use tane::images::{compression, decompressed, most_unpacked, Spool};
 
 const WHITEOUT: &[u8] = b".wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
 
+/// Longest path of an entry, in bytes: four times what a call takes.
+const LONGEST: usize = 16 << 10;
+/// What names and attributes of all files may take in memory, in bytes.
+const MOST: usize = 2 << 30;
+
 /// What archives are read for.
-pub struct Layers<'t> {
-    pub tree: &'t mut Tree,
+pub struct Layers {
+    pub tree: Tree,
     /// Names that begin with `.wh.` take away.
     pub whiteouts: bool,
     /// Entries that were left out, and why.
     pub complaints: Vec<(Vec<u8>, String)>,
     layer: u32,
-    /// Holds the content of what cannot be read twice.
-    spool: Option<Arc<File>>,
-    spooled: u64,
+    /// Holds the content of what cannot be read twice, and that file once more.
+    spool: Option<(Spool, Arc<File>)>,
+    /// Bytes that were read of what cannot be.
+    packed: Arc<AtomicU64>,
+    /// Bytes of names and attributes, as they are in memory.
+    described: usize,
 }
 
-/// Counts what is read, which tells where in the archive's file an entry is.
-struct Counting<R>(R, std::rc::Rc<Cell<u64>>);
+/// Counts what is read.
+struct Counting<R>(R, Arc<AtomicU64>);
 
 impl<R: Read> Read for Counting<R> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let n = self.0.read(to)?;
-        self.1.set(self.1.get() + n as u64);
+        self.1.fetch_add(n as u64, Relaxed);
         Ok(n)
     }
 }
 
-impl<'t> Layers<'t> {
-    pub fn new(tree: &'t mut Tree, whiteouts: bool) -> Self {
+/// Where the bytes of an archive are that is read: a file, and how far.
+type Place = (Arc<File>, Arc<AtomicU64>);
+
+impl Layers {
+    pub fn new(whiteouts: bool) -> Self {
         Layers {
-            tree,
+            tree: Tree::new(),
             whiteouts,
             complaints: Vec::new(),
             layer: 0,
             spool: None,
-            spooled: 0,
+            packed: Arc::default(),
+            described: 0,
         }
     }
 
     /// Adds an archive on top of what is there; `-` is standard input.
     pub fn add(&mut self, path: &Path) -> io::Result<()> {
-        self.layer += 1;
         if path.as_os_str() == "-" {
             return self.stream(Box::new(io::stdin()));
         }
-        let mut file = File::open(path)?;
-        let mut magic = [0; 6];
-        let mut got = 0;
-        while got < magic.len() {
-            match file.read(&mut magic[got..])? {
-                0 => break,
-                n => got += n,
-            }
+        let file = File::open(path)?;
+        match file.metadata()?.is_file() {
+            true => self.add_piece(&Piece::whole(file)?),
+            false => self.stream(Box::new(file)),
         }
-        if !file.metadata()?.is_file() {
-            let start = io::Cursor::new(magic[..got].to_vec());
-            return self.stream(Box::new(start.chain(file)));
+    }
+
+    /// The same with one that lies there.
+    pub fn add_piece(&mut self, piece: &Piece) -> io::Result<()> {
+        let mut head = [0; 8];
+        let head = &mut head[..piece.len.min(8) as usize];
+        piece.file.read_exact_at(head, piece.start)?;
+        if compression(head).is_some() {
+            return self.stream(Box::new(piece.reader()));
         }
-        file.rewind()?;
-        let packed: [&[u8]; 4] = [b"\x1f\x8b", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"BZh"];
-        if packed.iter().any(|start| magic.starts_with(start)) {
-            return self.stream(Box::new(file));
-        }
-        let at = std::rc::Rc::new(Cell::new(0));
-        let same = Arc::new(file.try_clone()?);
-        let mut input = Counting(BufReader::with_capacity(1 << 18, file), at.clone());
-        self.entries(&mut input, Some((at, same)))
+        self.layer += 1;
+        // Where in the file an entry is follows from what was read so far.
+        let at = Arc::new(AtomicU64::new(piece.start));
+        let input = BufReader::with_capacity(1 << 18, piece.reader());
+        let mut input = Counting(input, at.clone());
+        self.entries(&mut input, Some((piece.file.clone(), at)))
     }
 
     /// One that comes from somewhere, on top of what is there.
     pub fn stream(&mut self, input: Box<dyn Read + Send>) -> io::Result<()> {
-        let input = BufReader::with_capacity(1 << 18, input);
-        let mut input = tane::images::decompressed(input)?;
+        self.layer += 1;
+        let input = Counting(input, self.packed.clone());
+        let mut input = decompressed(BufReader::with_capacity(1 << 18, input))?;
         self.entries(&mut input, None)?;
+        if interrupt::requested() {
+            return Ok(());
+        }
         // Whoever writes into a pipe wants to be read to the end.
         io::copy(&mut input, &mut io::sink()).map(drop)
     }
 
-    /// `place`: how far the archive was read, and the file that holds it as it is.
-    fn entries(
-        &mut self,
-        input: &mut dyn Read,
-        place: Option<(std::rc::Rc<Cell<u64>>, Arc<File>)>,
-    ) -> io::Result<()> {
+    fn entries(&mut self, input: &mut dyn Read, place: Option<Place>) -> io::Result<()> {
         let mut archive = Archive::new(input);
         while let Some(entry) = archive.next()? {
             if interrupt::requested() {
@@ -110,40 +122,81 @@ impl<'t> Layers<'t> {
             }
             let content = match (has_content(&entry), &place) {
                 (false, _) => Content::None,
-                (true, Some((at, file))) => Content::Parts(file.clone(), map(&entry, at.get())),
+                (true, Some((file, at))) => {
+                    Content::Parts(file.clone(), map(&entry, at.load(Relaxed)))
+                }
                 (true, None) => self.spool(&mut archive, &entry)?,
             };
+            self.weigh(&entry, &content)?;
+            let before = self.tree.count();
             if let Err(text) = self.entry(entry, content) {
-                self.complaints.push((path, text.into()));
+                self.described += path.len() + text.len();
+                self.complaints.push((path.clone(), text.into()));
             }
+            // Each directory above it that is new has a path of its own.
+            self.described +=
+                (self.tree.count() - before) * (std::mem::size_of::<Node>() + path.len());
         }
         Ok(())
     }
 
-    fn spool(&mut self, archive: &mut Archive, entry: &Entry) -> io::Result<Content> {
-        let file = match &self.spool {
-            Some(file) => file.clone(),
-            None => self.spool.insert(Arc::new(unnamed_file()?)).clone(),
+    /// An error if memory would not do.
+    fn weigh(&mut self, entry: &Entry, content: &Content) -> io::Result<()> {
+        let parts = match content {
+            Content::Parts(_, parts) => std::mem::size_of_val(&parts[..]),
+            _ => 0,
         };
-        let content = Content::Parts(file.clone(), map(entry, self.spooled));
+        let sizes = |(name, value): (&std::ffi::CStr, &[u8])| name.count_bytes() + value.len();
+        let attributes: usize = entry.xattrs.iter().map(sizes).sum();
+        self.described += parts + attributes + entry.path.len() + entry.target.len();
+        match self.described > MOST {
+            true => Err(io::Error::other(
+                "describes more files than memory can hold",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    fn spool(&mut self, archive: &mut Archive, entry: &Entry) -> io::Result<Content> {
+        let place = temporary_place();
+        let fail = |e: io::Error| {
+            let text = format!("cannot be unpacked into {}: {e}", place.display());
+            io::Error::new(e.kind(), text)
+        };
+        if self.spool.is_none() {
+            let spool = Spool::new(&place).map_err(fail)?;
+            let file = spool.file().try_clone().map_err(fail)?;
+            self.spool = Some((spool, Arc::new(file)));
+        }
+        let Some((spool, file)) = &mut self.spool else {
+            return Ok(Content::None);
+        };
+        let content = Content::Parts(file.clone(), map(entry, spool.len()));
         let mut left = entry
             .map
             .as_ref()
             .map_or(entry.stored, |map| map.iter().map(|(_, len)| len).sum());
-        self.spooled += left;
-        let mut buffer = vec![0; left.min(1 << 18) as usize];
+        let mut buffer = vec![0; left.min(1 << 16) as usize];
         while left > 0 {
             let n = left.min(buffer.len() as u64) as usize;
             archive.read(&mut buffer[..n])?;
-            (&*file).write_all(&buffer[..n])?;
+            let most = most_unpacked(self.packed.load(Relaxed));
+            spool.append(&buffer[..n], most).map_err(fail)?;
             left -= n as u64;
+            if interrupt::requested() {
+                break;
+            }
         }
+        spool.end().map_err(fail)?;
         Ok(content)
     }
 
     fn entry(&mut self, entry: Entry, content: Content) -> Result<(), &'static str> {
         const BAD: &str = "its name leads out of the image, or makes no sense";
         let layer = self.layer;
+        if entry.path.len() > LONGEST {
+            return Err("its name is longer than any path");
+        }
         if parts(&entry.path).ok_or(BAD)?.is_empty() {
             if entry.kind == kind::DIRECTORY {
                 let names = std::mem::take(&mut self.tree.node_mut(ROOT).names);
@@ -225,15 +278,4 @@ fn node_of(entry: &Entry, content: Content, layer: u32) -> Result<Node, &'static
     node.content = content;
     node.layer = layer;
     Ok(node)
-}
-
-/// A file that nobody else sees and that goes with its last handle.
-fn unnamed_file() -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    File::options()
-        .read(true)
-        .write(true)
-        .mode(0o600)
-        .custom_flags(libc::O_TMPFILE)
-        .open(temporary_place())
 }

@@ -40,7 +40,8 @@ pub struct Partition {
     pub source: Option<PathBuf>,
     #[serde(default)]
     pub layer: Vec<PathBuf>,
-    pub tag: Option<String>,
+    #[serde(rename = "ref")]
+    pub reference: Option<String>,
     pub owner: Option<String>,
     #[serde(default)]
     pub metadata: Vec<PathBuf>,
@@ -145,9 +146,11 @@ impl Partition {
                 Err("files take a file system: add fs".into())
             }
             () if self.kind().is_none()
-                && (self.compression.is_some() || self.owner.is_some() || self.tag.is_some()) =>
+                && (self.compression.is_some()
+                    || self.owner.is_some()
+                    || self.reference.is_some()) =>
             {
-                Err("compression, owner and tag are for files: add fs".into())
+                Err("compression, owner and ref are for files: add fs".into())
             }
             () if self.fs.is_none() && self.uuid.is_some() => {
                 Err("uuid is that of a file system, and there is none: leave it out".into())

@@ -5,7 +5,8 @@
 //! tree.rs      the tree
 //! host.rs      a directory of the host into it
 //! layer.rs     tar archives into it, with OCI's whiteouts
-//! oci.rs       the layers of an OCI image layout
+//! oci/         the layers of a container image, in a directory or an archive
+//! piece.rs     a file in a file
 //! mtree.rs     owners, modes and devices from an mtree(5) file
 //! labels.rs    SELinux labels from file_contexts(5)
 //! xattrs.rs    attributes from what getfattr(1) dumps
@@ -42,6 +43,7 @@ pub mod limits;
 pub mod mtree;
 pub mod namespace;
 pub mod oci;
+pub mod piece;
 pub mod plan;
 pub mod readonly;
 pub mod settle;

@@ -99,6 +99,11 @@ impl Tree {
         Tree { nodes: vec![root] }
     }
 
+    /// Of all that ever were in it.
+    pub fn count(&self) -> usize {
+        self.nodes.len()
+    }
+
     pub fn node(&self, id: Id) -> &Node {
         &self.nodes[id]
     }

@@ -110,7 +110,7 @@ pub fn run(args: &Args, global: &Global) -> Result<u8> {
 fn said_elsewhere(args: &Args, global: &Global) -> Option<&'static str> {
     let options = [
         (!args.layer.is_empty(), "--layer"),
-        (args.tag.is_some(), "--tag"),
+        (args.reference.is_some(), "--ref"),
         (args.label.is_some(), "--label"),
         (args.uuid.is_some(), "--uuid"),
         (args.partition_table.is_some(), "--partition-table"),
@@ -136,7 +136,7 @@ fn alone(args: &Args, plan: &Partition) -> Result<Args> {
         source: plan.source.clone().unwrap_or_default(),
         image: args.image.clone(),
         layer: plan.layer.clone(),
-        tag: plan.tag.clone(),
+        reference: plan.reference.clone(),
         // Its partition has both.
         size: plan.size.filter(|_| !read_only),
         label: plan.label.clone().filter(|_| !read_only),
@@ -253,7 +253,7 @@ impl Part<'_> {
         let Some(files) = &self.files else {
             return Ok(());
         };
-        files.complain(report);
+        files.complain(report, global);
         if !self.plan.kind().is_some_and(is_read_only) {
             return Ok(());
         }

@@ -1,39 +1,38 @@
 //! tane make-image: a file system from a directory or archives.
 
+mod gather;
+
 use crate::args::{parse_size, Global};
 use crate::copy::{Owner, Progress, ProgressMode, Report};
 use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED};
 use crate::interrupt;
-use crate::make::build::{build, is_read_only, Files, Recipe};
+use crate::make::build::{build, is_read_only, Files};
 use crate::make::container::Container;
-use crate::make::emit::Times;
 use crate::make::file::Unfinished;
-use crate::make::fill::Filling;
-use crate::make::labels::Labels;
-use crate::make::layer::Layers;
-use crate::make::plan::{Identity, Plan};
 use crate::make::table::Table;
-use crate::make::tree::Tree;
-use crate::make::{host, layout, mtree, oci, xattrs};
+use crate::make::{layout, oci};
 use crate::names;
 use crate::output::Output;
-use crate::session::{begin_making, lock_replaced, Needs, HOST};
-use crate::sys::{Sys, Time};
+use crate::session::{begin_making, lock_replaced, Needs};
 use crate::tell;
 use crate::verbs::make_disk;
+pub use gather::Gathered;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tane::images::Lock;
 
 /// Make an image with a file system of a directory's or archive's files
 #[derive(clap::Args)]
 #[command(after_help = "\
 SOURCE is a directory (its contents become the root), a tar archive (compressed by
-gzip, xz, zstd or bzip2, or not; - is standard input) or an OCI image layout, whose
-layers are put on top of each other with what they take away (.wh. files). --layer
-adds archives on top in the same way. The files are written by real Linux, with the
-owners, modes, devices, attributes and capabilities that the source, --owner,
---metadata, --xattrs and --selinux say; nobody needs to be root.
+gzip, xz, zstd or bzip2, or not; - is standard input) or a container image: an OCI image
+layout or what docker save writes, as a directory or as an archive. The layers of one
+are checked by their digests and put on top of each other with what they take away (.wh.
+files). --ref chooses among several images; of one for several kinds of processor the
+one for linux/amd64 is taken, which -v tells. --layer adds archives on top in the same
+way. The files are written by real Linux, with the owners, modes, devices, attributes
+and capabilities that the source, --owner, --metadata, --xattrs and --selinux say;
+nobody needs to be root.
 
 The empty file system is made by its own mkfs (mke2fs, mkfs.xfs, mkfs.btrfs,
 mkfs.f2fs, mkfs.vfat), which has to be installed. squashfs and erofs are made by
@@ -64,7 +63,7 @@ the terms of repart.d(5):
   source = 'rootfs.tar'
   grow = true              # gets what is left of size
 
-Further words of a partition are uuid, layer, tag, owner, metadata, xattrs, selinux and
+Further words of a partition are uuid, layer, ref, owner, metadata, xattrs, selinux and
 compression, as the options say, and copy-blocks: a file that it holds as it is.
 
 The same input gives the same bytes, at any time and on any machine: the clock of the
@@ -81,14 +80,15 @@ Examples:
   tane make-image rootfs disk.img
   tane make-image --owner root --label data site disk.img
   SOURCE_DATE_EPOCH=1700000000 tane make-image rootfs.tar.zst disk.img --size 2G
-  tane make-image oci-layout disk.img --tag latest
+  docker save app:1 | tane make-image - disk.img
+  tane make-image images.tar disk.img --ref app:1
   tane make-image base.tar disk.img --layer app.tar --selinux file_contexts
   tane make-image --metadata tree.mtree rootfs disk.img
   tane make-image --fs xfs --partition-table gpt rootfs disk.img
   tane make-image disk.toml disk.img
   tane make-image --fs squashfs --compression zstd rootfs.tar root.squashfs")]
 pub struct Args {
-    /// A directory, a tar archive, an OCI image layout, or the TOML file of a disk
+    /// A directory, a tar archive, a container image, or the TOML file of a disk
     #[arg(value_name = "SOURCE")]
     pub source: PathBuf,
     /// The image to be made
@@ -97,9 +97,9 @@ pub struct Args {
     /// A tar archive of a further layer, with whiteouts; can be repeated
     #[arg(long, value_name = "TAR")]
     pub layer: Vec<PathBuf>,
-    /// Which image of an OCI layout
-    #[arg(long, value_name = "NAME")]
-    pub tag: Option<String>,
+    /// Which of several container images, by name or digest
+    #[arg(long = "ref", value_name = "NAME[:TAG]")]
+    pub reference: Option<String>,
     /// The image's size, for example 2G
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub size: Option<u64>,
@@ -170,7 +170,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     let identity = found.identity(&args, kind, size, "");
     let progress = Progress::new(args.progress, || (found.plan.files, found.plan.bytes));
     let report = Report::new(progress, global.verbose, global.quiet);
-    found.complain(&report);
+    found.complain(&report, global);
     let recipe = found.recipe(&args, kind, size, &identity);
     let (new, size) = build(&recipe, files, &report, global)?;
     let (uuid, time) = (recipe.uuid, recipe.time);
@@ -241,82 +241,6 @@ pub fn finish(
     })
 }
 
-/// What an image is to hold, before anything of it is made.
-pub struct Gathered {
-    tree: Tree,
-    pub plan: Plan,
-    times: Times,
-    /// What could not be had, and why.
-    complaints: Vec<(Vec<u8>, String)>,
-}
-
-impl Gathered {
-    pub fn of(args: &Args, kind: &str) -> Result<Gathered> {
-        let mut complaints = Vec::new();
-        let tree = gather(args, &mut complaints)?;
-        let plan = Plan::of(&tree, kind);
-        let times = Times {
-            latest: match epoch(args)? {
-                Some(sec) => Time {
-                    sec: sec as i64,
-                    nsec: 0,
-                },
-                None => plan.newest,
-            },
-            all: args.all_times,
-        };
-        Ok(Gathered {
-            tree,
-            plan,
-            times,
-            complaints,
-        })
-    }
-
-    pub fn complain(&self, report: &Report) {
-        for (path, why) in &self.complaints {
-            report.error_text(path, why.clone());
-        }
-    }
-
-    /// `more`: what tells it from others of the same content.
-    pub fn identity(&self, args: &Args, kind: &str, size: u64, more: &str) -> Identity {
-        let made_with = format!(
-            "{kind} {size} {:?} {:?}{more}",
-            self.times.latest, args.label
-        );
-        Identity::of(&self.tree, self.times, &made_with)
-    }
-
-    pub fn recipe<'a>(
-        &'a self,
-        args: &'a Args,
-        kind: &'a str,
-        size: u64,
-        identity: &'a Identity,
-    ) -> Recipe<'a> {
-        Recipe {
-            image: &args.image,
-            filling: Filling {
-                kind,
-                target: kind,
-                tree: &self.tree,
-                times: self.times,
-                source: args.source.as_os_str().as_bytes(),
-            },
-            size,
-            inodes: self.plan.inodes,
-            working_set: self.plan.working_set,
-            time: self.times.latest.sec.max(0) as u64,
-            label: args.label.as_deref(),
-            uuid: args.uuid.as_deref().unwrap_or(&identity.uuid),
-            identity,
-            table: args.partition_table,
-            compression: args.compression.as_deref(),
-        }
-    }
-}
-
 const KINDS: [&str; 9] = [
     "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "vfat", "squashfs", "erofs",
 ];
@@ -356,80 +280,10 @@ fn confine(args: &Args, files: &Files, global: &Global) -> Result<()> {
     let needs = Needs::default().write(&args.image);
     let needs = sources.fold(needs, |needs, path| needs.read(path));
     let mut needs = files.paths().fold(needs, |needs, path| needs.change(path));
-    let plain = args.source.is_dir() && args.layer.is_empty() && !oci::is_layout(&args.source);
+    let plain = args.source.is_dir() && args.layer.is_empty() && !oci::may_be(&args.source);
     if !plain {
         // Archives are unpacked there.
         needs = needs.temporary();
     }
     begin_making(&args.image, needs, global)
-}
-
-fn epoch(args: &Args) -> Result<Option<u64>> {
-    if args.epoch.is_some() {
-        return Ok(args.epoch);
-    }
-    let Some(text) = std::env::var_os("SOURCE_DATE_EPOCH").filter(|text| !text.is_empty()) else {
-        return Ok(None);
-    };
-    let seconds = text.to_str().and_then(|text| text.parse().ok());
-    let wrong = || Failure::usage("SOURCE_DATE_EPOCH is no number of seconds");
-    seconds.map(Some).ok_or_else(wrong)
-}
-
-/// Puts the tree together: sources, then owners, then what files say of files.
-fn gather(args: &Args, complaints: &mut Vec<(Vec<u8>, String)>) -> Result<Tree> {
-    let mut tree = Tree::new();
-    let source = &args.source;
-    if source.as_os_str().is_empty() {
-        return Ok(tree);
-    }
-    let fail = |path: &Path, e: &dyn std::fmt::Display| {
-        Failure::new(SOME_FAILED, format!("{}: {e}", path.display()))
-    };
-    let mut layers = Vec::new();
-    if !source.is_dir() {
-        layers.push(source.clone());
-    } else if oci::is_layout(source) {
-        let found = oci::layers(source, args.tag.as_deref());
-        layers = found.map_err(|e| fail(source, &e))?;
-    } else {
-        let sys = Sys(&HOST);
-        let bytes = source.as_os_str().as_bytes();
-        let found = host::add(&mut tree, sys, bytes).map_err(|e| fail(source, &e))?;
-        complaints.extend(found.into_iter().map(|(path, e)| (path, e.to_string())));
-    }
-    // A single archive is a plain one, whose files may have any name.
-    let is_layered = source.is_dir() || !args.layer.is_empty();
-    layers.extend(args.layer.iter().cloned());
-    let mut into = Layers::new(&mut tree, is_layered);
-    for layer in &layers {
-        into.add(layer).map_err(|e| fail(layer, &e))?;
-    }
-    complaints.append(&mut into.complaints);
-    if let Some(why) = oci::in_archive(&tree).filter(|_| !is_layered) {
-        return Err(fail(source, &why));
-    }
-    if args.owner != Owner::Keep {
-        for (_, id) in tree.walk() {
-            let stat = &mut tree.node_mut(id).stat;
-            (stat.uid, stat.gid) = args.owner.of(stat.uid, stat.gid);
-        }
-    }
-    for path in &args.metadata {
-        let text = std::fs::read(path).map_err(|e| fail(path, &e))?;
-        mtree::apply(&mut tree, &text).map_err(|e| fail(path, &e))?;
-    }
-    for path in &args.xattrs {
-        let text = std::fs::read(path).map_err(|e| fail(path, &e))?;
-        xattrs::apply(&mut tree, &text).map_err(|e| fail(path, &e))?;
-    }
-    let mut labels = Labels::default();
-    for path in &args.selinux {
-        let text = std::fs::read_to_string(path).map_err(|e| fail(path, &e))?;
-        labels.read(&text).map_err(|e| fail(path, &e))?;
-    }
-    if !args.selinux.is_empty() {
-        labels.apply(&mut tree);
-    }
-    Ok(tree)
 }

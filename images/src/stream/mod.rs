@@ -24,7 +24,7 @@ pub use pack::Packer;
 use pieces::Pieces;
 use std::io;
 use std::sync::Arc;
-pub use unpack::decompressed;
+pub use unpack::{compression, decompressed, most_unpacked};
 
 /// Open the stream in `file`; `say` is told if it has to be unpacked first.
 pub(crate) fn open(

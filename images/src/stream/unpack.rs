@@ -13,6 +13,11 @@ use std::sync::Arc;
 const RATIO: u64 = 200;
 const ROOM: u64 = 256 << 20;
 
+/// The bytes, but for zeros, that a stream of this length may come to when it is unpacked.
+pub fn most_unpacked(packed: u64) -> u64 {
+    ROOM.saturating_add(packed.saturating_mul(RATIO))
+}
+
 pub(super) fn unpack(
     file: Arc<dyn Backend>,
     format: Format,
@@ -22,7 +27,7 @@ pub(super) fn unpack(
         "is {format} in one piece: unpacking it into a temporary file in {} first",
         temporary::place().display()
     ));
-    let most = ROOM.saturating_add(file.size().saturating_mul(RATIO));
+    let most = most_unpacked(file.size());
     let input = BufReader::with_capacity(1 << 18, Input { file, at: 0 });
     let mut stream = decoder(input, format)?;
     temporary::fill(&mut *stream, "unpacked", most)
@@ -51,15 +56,21 @@ fn decoder<'a>(
 pub fn decompressed<'a>(
     mut input: impl BufRead + Send + 'a,
 ) -> io::Result<Box<dyn Read + Send + 'a>> {
-    let head = input.fill_buf()?;
-    let format = match head {
-        [0x1f, 0x8b, ..] => Format::Gzip,
-        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Format::Xz,
-        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Format::Zstd,
-        [b'B', b'Z', b'h', b'1'..=b'9', b'1', b'A', b'Y', ..] => Format::Bzip2,
-        _ => return Ok(Box::new(input)),
-    };
-    decoder(input, format)
+    match compression(input.fill_buf()?) {
+        Some(format) => decoder(input, format),
+        None => Ok(Box::new(input)),
+    }
+}
+
+/// How a stream is compressed that begins with these bytes, of which eight tell.
+pub fn compression(head: &[u8]) -> Option<Format> {
+    match head {
+        [0x1f, 0x8b, ..] => Some(Format::Gzip),
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(Format::Xz),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Format::Zstd),
+        [b'B', b'Z', b'h', b'1'..=b'9', b'1', b'A', b'Y', ..] => Some(Format::Bzip2),
+        _ => None,
+    }
 }
 
 struct Input {
