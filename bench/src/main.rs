@@ -11,6 +11,8 @@
 //!   report.rs    what was measured; sample.rs, medians and ratios
 //!   table.rs     the same for people; markdown.rs for docs/promises.md
 //!   plot/        the same as pictures
+//!
+//! Imports of ours: `tane`, `tane-host`.
 
 mod child;
 mod guestfish;

@@ -18,6 +18,8 @@
 //! jail.rs     tane_jail
 //! worker.rs   struct tane_worker_options
 //! ```
+//!
+//! Imports of ours: `tane`, `tane-worker`.
 
 //!
 //! What images give is here or in a worker (crate `tane-worker`): the same calls are

@@ -1,4 +1,6 @@
 //! The `tane` command: disk images, read and written by real Linux in-process.
+//!
+//! Imports of ours: `tane`, `tane-worker`.
 
 mod args;
 mod compare;

@@ -1,18 +1,20 @@
 //! Virtio devices for a Linux kernel that runs inside this process (virtio 1.2).
 //!
 //! ```text
-//! memory.rs     guest memory: physical addresses to pointers, checked
-//! queue.rs      the device's side of a split virtqueue (2.7)
-//! device.rs     what a device type implements; its interrupt line
-//! slot.rs       a device's registers in the memory shared with the kernel
-//! transport.rs  registers and doorbells become calls of the device
-//! attach.rs     into a running kernel, and out of it
-//! blk.rs        the block device (5.2)
-//!   blk_config.rs its features and configuration
-//!   request.rs    one request: parse, do, answer (5.2.6)
-//!   pool.rs       the threads that wait for the host in its stead
-//!   counters.rs   what it has done
-//! fuzz.rs       the entry of the fuzzer
+//! virtio/         what all devices have; knows none of them
+//!   memory.rs       guest memory: physical addresses to pointers, checked
+//!   queue.rs        the device's side of a split virtqueue (2.7)
+//!   device.rs       what a device type implements; its interrupt line
+//!   slot.rs         a device's registers in the memory shared with the kernel
+//!   transport.rs    registers and doorbells become calls of the device
+//!   attach.rs       into a running kernel, and out of it
+//! pool.rs         threads that wait for the host in a device's stead
+//! blk/            the block device (5.2)
+//!   device.rs       its queues: what is answered at once, what by the pool
+//!   config.rs       its features and configuration
+//!   request.rs      one request: parse, do, answer (5.2.6)
+//!   counters.rs     what it has done
+//!   fuzz.rs         the entry of the fuzzer
 //! ```
 //!
 //! A driver is trusted with its own memory and nothing else: whatever it puts
@@ -34,27 +36,17 @@
 //! model weak memory where both sides access words of different sizes, as rings
 //! and bytes here do. `tests/fuzzed.rs` and `tests/hostile_disk.rs` do what the
 //! fuzzer does, on stable Rust.
+//!
+//! Imports of ours: `tane-host`, `tane-images`.
 
-mod attach;
 mod blk;
-mod blk_config;
-mod counters;
-mod device;
-mod fuzz;
-mod memory;
 mod pool;
-mod queue;
-mod request;
-mod slot;
-mod transport;
+mod virtio;
 
-pub use attach::{AttachError, Attached};
-pub use blk::{Block, BlockOptions};
-pub use counters::{requests, Counters};
-pub use device::{Device, Interrupt};
 #[doc(hidden)]
-pub use fuzz::fuzz_queue;
-pub use memory::GuestMemory;
-pub use queue::{Broken, Chain, Queue, QueueLayout};
-pub use slot::Slot;
-pub use transport::Transport;
+pub use blk::fuzz_queue;
+pub use blk::{requests, Block, BlockOptions, Counters};
+pub use virtio::{
+    AttachError, Attached, Broken, Chain, Device, GuestMemory, Interrupt, Queue, QueueLayout, Slot,
+    Transport,
+};

@@ -1,4 +1,4 @@
-//! The threads that wait for the host's storage, so that no virtual CPU does.
+//! The threads that wait for the host in a device's stead, so that no virtual CPU does.
 //! They start with the first request that needs one.
 
 use std::collections::VecDeque;
@@ -19,6 +19,8 @@ struct Shared<J> {
     work: Condvar,
     idle: Condvar,
     handle: Box<dyn Fn(J) + Send + Sync>,
+    /// What its threads are called.
+    name: &'static str,
 }
 
 /// At most `limit` threads that handle jobs.
@@ -28,7 +30,11 @@ pub struct Pool<J: Send + 'static> {
 }
 
 impl<J: Send + 'static> Pool<J> {
-    pub fn new(limit: usize, handle: impl Fn(J) + Send + Sync + 'static) -> Self {
+    pub fn new(
+        name: &'static str,
+        limit: usize,
+        handle: impl Fn(J) + Send + Sync + 'static,
+    ) -> Self {
         let state = State {
             jobs: VecDeque::new(),
             running: 0,
@@ -41,6 +47,7 @@ impl<J: Send + 'static> Pool<J> {
             work: Condvar::new(),
             idle: Condvar::new(),
             handle: Box::new(handle),
+            name,
         };
         Self {
             shared: Arc::new(shared),
@@ -149,7 +156,7 @@ fn start<J: Send + 'static>(shared: &Arc<Shared<J>>) -> std::io::Result<JoinHand
     let shared = shared.clone();
     let before = swap_signal_mask(None);
     let thread = std::thread::Builder::new()
-        .name("tane-disk".into())
+        .name(shared.name.into())
         .stack_size(256 << 10)
         .spawn(move || shared.serve());
     if before.is_some() {

@@ -10,7 +10,7 @@ use tane_host::abi;
 use tane_images::{Access, Backend, Overlay, Ram, Raw};
 use tane_test_support::eventually;
 
-fn attach(guest: &Guest, backend: Arc<dyn Backend>) -> Attached {
+fn attach(guest: &Guest, backend: Arc<dyn Backend>) -> Attached<Block> {
     rig::kernel::attach(guest, backend, BlockOptions::default())
 }
 
@@ -83,7 +83,7 @@ fn disks_come_and_go_from_several_threads_while_they_are_read() {
         }
         guest.close(fd);
     });
-    assert_eq!(stays.block().last_error(), None);
+    assert_eq!(stays.device().last_error(), None);
 }
 
 #[test]
@@ -138,5 +138,5 @@ fn a_forked_child_leaves_its_parents_disks_alone() {
     assert_eq!(guest.read_at(fd, 4096, 0), Ok(vec![7; 4096]));
     // This is in no cache of the kernel's.
     assert_eq!(guest.read_at(fd, 4096, 512 << 10), Ok(vec![0; 4096]));
-    assert_eq!(attached.block().last_error(), None);
+    assert_eq!(attached.device().last_error(), None);
 }

@@ -63,6 +63,22 @@ fn a_chain_arrives_with_its_buffers_in_order() {
 }
 
 #[test]
+fn a_queue_is_busy_until_the_driver_has_seen_the_last_answer() {
+    let (mut ring, mut queue) = pair(true, false);
+    assert!(!queue.is_busy(false));
+    let head = ring.add(&[into(BUFFER, 1)]);
+    assert!(queue.is_busy(false), "asked");
+    assert!(!queue.is_busy(true), "nobody will take it");
+    pop(&mut queue).unwrap();
+    assert!(queue.is_busy(true), "taken");
+    queue.push(head, 1);
+    assert!(queue.is_busy(false), "answered");
+    assert_eq!(ring.take(), Some((head, 1)));
+    assert!(!ring.want_interrupt(1));
+    assert!(!queue.is_busy(false));
+}
+
+#[test]
 fn indices_wrap_around_and_answers_may_change_places() {
     let (mut ring, mut queue) = pair(true, false);
     let rounds = if cfg!(miri) { 20 } else { 20_000 };

@@ -1,7 +1,7 @@
 //! The contract with the kernel image: a mirror of `asm/host.h`, field by field.
 //! `tests/abi.rs` compiles the header and compares every size and offset.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = 0x6c65_6e72_656e_6174;
 pub const VERSION: u32 = 6;
@@ -83,26 +83,6 @@ pub struct Thread {
 // likes to fetch these in pairs.
 const _: () = assert!(size_of::<Vcpu>().is_multiple_of(128));
 const _: () = assert!(size_of::<Thread>().is_multiple_of(64));
-
-impl Thread {
-    /// Make a slot as if it had never been used.
-    ///
-    /// # Safety
-    /// It is a slot, and nobody's; but any thread may read its atomics.
-    pub unsafe fn reset(slot: *mut Thread) {
-        (*slot).nr = 0;
-        (*slot).args = [0; 6];
-        (*slot).ret = 0;
-        let slot = &*slot;
-        for word in [&slot.task, &slot.next, &slot.owner] {
-            word.store(0, Ordering::Relaxed);
-        }
-        for word in [&slot.state, &slot.vcpu, &slot.sleeping, &slot.spin] {
-            word.store(0, Ordering::Relaxed);
-        }
-        slot.inside.store(0, Ordering::Relaxed);
-    }
-}
 
 pub const PROT_READ: u32 = 1;
 pub const PROT_WRITE: u32 = 2;

@@ -3,6 +3,8 @@
 //! the device slots. All of it in the memfd, so a forked child has it too.
 
 use crate::abi;
+use crate::thread_slot::ThreadSlot;
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use std::sync::Mutex;
 
@@ -37,6 +39,7 @@ struct Slots {
 // SAFETY: the structures are shared with a kernel that runs on any thread; their
 // mutable fields are atomics or owned by the holder of a lock or slot.
 unsafe impl Send for Area {}
+// SAFETY: the same.
 unsafe impl Sync for Area {}
 
 impl Area {
@@ -77,12 +80,19 @@ impl Area {
         self.at(THREADS)
     }
 
-    pub fn init_thread(&self) -> *mut abi::Thread {
-        self.threads()
+    /// Process 1's.
+    pub fn init_thread(&self) -> ThreadSlot {
+        self.slot(0)
+    }
+
+    fn slot(&self, index: usize) -> ThreadSlot {
+        assert!(index < MAX_THREADS);
+        // SAFETY: in the area, which outlives what is handed out.
+        unsafe { ThreadSlot::new(NonNull::new_unchecked(self.threads().add(index))) }
     }
 
     /// A fresh slot; `None` when too many threads are attached.
-    pub fn take_slot(&self) -> Option<*mut abi::Thread> {
+    pub fn take_slot(&self) -> Option<ThreadSlot> {
         let mut slots = self.free.lock().unwrap();
         let index = slots.free.pop().or_else(|| {
             let index = slots.next;
@@ -91,40 +101,37 @@ impl Area {
                 index
             })
         })?;
-        // SAFETY: in the area; nobody's but for its atomics, which those may still
-        // read who found the slot's last owner in a CPU's bias.
-        unsafe {
-            let slot = self.threads().add(index);
-            abi::Thread::reset(slot);
-            Some(slot)
-        }
+        let slot = self.slot(index);
+        // SAFETY: nobody's but for its atomics, which those may still read who found
+        // the slot's last owner in a CPU's bias.
+        unsafe { slot.reset() };
+        Some(slot)
     }
 
-    pub fn give_slot(&self, slot: *mut abi::Thread) {
+    pub fn give_slot(&self, slot: ThreadSlot) {
         // SAFETY: both point into the area.
-        let index = unsafe { slot.offset_from(self.threads()) } as usize;
+        let index = unsafe { slot.ptr().offset_from(self.threads()) } as usize;
         self.free.lock().unwrap().free.push(index);
     }
 
-    fn used_slots(&self) -> impl Iterator<Item = &abi::Thread> {
+    fn used_slots(&self) -> impl Iterator<Item = ThreadSlot> + '_ {
         let next = self.free.lock().unwrap().next;
-        // SAFETY: in the area; what others write is atomic.
-        (0..next).map(|index| unsafe { &*self.threads().add(index) })
+        (0..next).map(|index| self.slot(index))
     }
 
     /// Whether a host thread sleeps until its result is there.
     pub fn has_sleepers(&self) -> bool {
         self.used_slots().any(|slot| {
-            slot.sleeping.load(Ordering::SeqCst) != 0
-                && slot.state.load(Ordering::SeqCst) != abi::THREAD_DONE
+            slot.sleeping().load(Ordering::SeqCst) != 0
+                && slot.state().load(Ordering::SeqCst) != abi::THREAD_DONE
         })
     }
 
     /// Wake every host thread that waits for a result.
     pub fn wake_all(&self) {
         for slot in self.used_slots() {
-            if slot.sleeping.load(Ordering::SeqCst) != 0 {
-                crate::futex::wake(&slot.state);
+            if slot.sleeping().load(Ordering::SeqCst) != 0 {
+                crate::futex::wake(slot.state());
             }
         }
     }

@@ -9,9 +9,10 @@
 //!
 //! `lock` stays held all along: the bias is a way to hold it.
 
-use crate::abi::{Thread, Vcpu};
+use crate::abi::Vcpu;
 use crate::cpu::{self, Cpu};
 use crate::service::now;
+use crate::thread_slot::ThreadSlot;
 use std::arch::asm;
 use std::mem::offset_of;
 use std::os::unix::fs::MetadataExt;
@@ -31,9 +32,10 @@ const SLOT: u64 = (1 << TIME_SHIFT) - 1 - KIND;
 static TIMES: AtomicU64 = AtomicU64::new(0);
 
 /// The slot in a value of `bias` that is not 0.
-fn slot_of(bias: u64) -> &'static Thread {
+#[inline]
+fn slot_of(bias: u64) -> ThreadSlot {
     // SAFETY: slots lie in the area, like the CPU that names one.
-    unsafe { &*((bias & SLOT) as *const Thread) }
+    unsafe { ThreadSlot::at(bias & SLOT) }
 }
 
 /// Calls in a row after which a CPU is biased, at first and at most. It doubles
@@ -97,8 +99,8 @@ pub fn me() -> u64 {
 /// Come out of the CPU at the GS base as its owner. False: somebody wants
 /// something, see [`Cpu::leave_disturbed`].
 #[inline]
-pub fn leave(slot: &Thread) -> bool {
-    slot.inside.store(0, Ordering::Release);
+pub fn leave(slot: ThreadSlot) -> bool {
+    slot.inside().store(0, Ordering::Release);
     let (bias, pending, kicks): (u64, u64, u32);
     // SAFETY: the GS base is that of the CPU that this thread was just inside of.
     unsafe {
@@ -115,31 +117,32 @@ pub fn leave(slot: &Thread) -> bool {
             options(nostack, preserves_flags),
         );
     }
-    bias == std::ptr::from_ref(slot) as u64 && pending == 0 && kicks == 0
+    bias == slot.address() && pending == 0 && kicks == 0
 }
 
 impl Cpu {
     /// Go in as the owner, whose slot it gives. None: this thread keeps no lock
     /// here, or it is inside already and this is a signal handler.
     #[inline]
-    pub fn enter_biased(self) -> Option<&'static Thread> {
-        let v = self.shared();
-        let bias = v.bias.load(Ordering::Relaxed);
+    pub fn enter_biased(self) -> Option<ThreadSlot> {
+        let bias = self.bias().load(Ordering::Relaxed);
         if bias == 0 || bias & KIND != 0 {
             return None;
         }
         let slot = slot_of(bias);
         // Nobody but its owner writes this word, so that one who comes late, and
         // finds the bias gone, disturbs nobody.
-        if slot.owner.load(Ordering::Relaxed) != me() || slot.inside.load(Ordering::Relaxed) != 0 {
+        if slot.owner().load(Ordering::Relaxed) != me()
+            || slot.inside().load(Ordering::Relaxed) != 0
+        {
             return None;
         }
-        slot.inside.store(1, Ordering::Relaxed);
+        slot.inside().store(1, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        if v.bias.load(Ordering::Relaxed) == bias {
+        if self.bias().load(Ordering::Relaxed) == bias {
             return Some(slot);
         }
-        slot.inside.store(0, Ordering::Release);
+        slot.inside().store(0, Ordering::Release);
         None
     }
 
@@ -149,7 +152,7 @@ impl Cpu {
         if self.claim() {
             return self.unlock();
         }
-        if self.shared().pending.load(Ordering::Relaxed) != 0 {
+        if self.pending().load(Ordering::Relaxed) != 0 {
             self.report();
         }
     }
@@ -167,92 +170,89 @@ impl Cpu {
     }
 
     /// The owner, inside, goes on as an ordinary holder of the lock.
-    pub fn unbias(self, slot: &Thread) {
-        self.shared().bias.swap(0, Ordering::SeqCst);
-        slot.inside.store(0, Ordering::Release);
+    pub fn unbias(self, slot: ThreadSlot) {
+        self.bias().swap(0, Ordering::SeqCst);
+        slot.inside().store(0, Ordering::Release);
         cpu::set_inside(true);
     }
 
     /// The end of an undisturbed call by an ordinary holder: keep the lock if this
     /// thread seems to be alone here, else let go.
     #[inline]
-    pub fn release(self, slot: *mut Thread) {
-        let v = self.shared();
-        let streak = v.streak.load(Ordering::Relaxed) + 1;
-        if v.regular.load(Ordering::Relaxed) != slot as u64 {
-            v.regular.store(slot as u64, Ordering::Relaxed);
-            v.streak.store(0, Ordering::Relaxed);
-        } else if streak > v.patience.load(Ordering::Relaxed) {
+    pub fn release(self, slot: ThreadSlot) {
+        let streak = self.streak().load(Ordering::Relaxed) + 1;
+        if self.regular().load(Ordering::Relaxed) != slot.address() {
+            self.regular().store(slot.address(), Ordering::Relaxed);
+            self.streak().store(0, Ordering::Relaxed);
+        } else if streak > self.patience().load(Ordering::Relaxed) {
             return self.keep(slot);
         } else {
-            v.streak.store(streak, Ordering::Relaxed);
+            self.streak().store(streak, Ordering::Relaxed);
         }
         self.unlock();
     }
 
     #[cold]
-    fn keep(self, slot: *mut Thread) {
-        let v = self.shared();
+    fn keep(self, slot: ThreadSlot) {
         if !possible() {
             return self.unlock();
         }
         cpu::set_inside(false);
-        v.streak.store(0, Ordering::Relaxed);
-        v.biased_at.store(now(), Ordering::Relaxed);
-        v.bias.swap(slot as u64, Ordering::SeqCst);
-        if v.pending.load(Ordering::Relaxed) != 0 {
+        self.streak().store(0, Ordering::Relaxed);
+        self.biased_at().store(now(), Ordering::Relaxed);
+        self.bias().swap(slot.address(), Ordering::SeqCst);
+        if self.pending().load(Ordering::Relaxed) != 0 {
             self.report();
         }
     }
 
     /// Whether some thread keeps the lock.
     pub fn is_biased(self) -> bool {
-        self.shared().bias.load(Ordering::Relaxed) != 0
+        self.bias().load(Ordering::Relaxed) != 0
     }
 
     /// Whether somebody seems to be inside.
     pub fn is_busy(self) -> bool {
-        let v = self.shared();
-        match v.bias.load(Ordering::Relaxed) {
-            0 => v.lock.load(Ordering::Relaxed) != 0,
-            bias => slot_of(bias).inside.load(Ordering::Relaxed) != 0,
+        match self.bias().load(Ordering::Relaxed) {
+            0 => self.lock().load(Ordering::Relaxed) != 0,
+            bias => slot_of(bias).inside().load(Ordering::Relaxed) != 0,
         }
     }
 
     /// Have no thread go in as the owner any more. Does not wait for one inside.
     #[cold]
     pub fn revoke(self) {
-        let v = self.shared();
-        let owner = v.bias.load(Ordering::Relaxed);
+        let owner = self.bias().load(Ordering::Relaxed);
         let time = TIMES.fetch_add(1, Ordering::Relaxed) << TIME_SHIFT;
         let (taking, taken) = (owner | time | TAKING, owner | time | TAKEN);
         if owner == 0
             || owner & KIND != 0
-            || v.bias
+            || self
+                .bias()
                 .compare_exchange(owner, taking, Ordering::SeqCst, Ordering::Relaxed)
                 .is_err()
         {
             return;
         }
-        let lasted = now().saturating_sub(v.biased_at.load(Ordering::Relaxed));
-        let patience = match v.patience.load(Ordering::Relaxed) {
+        let lasted = now().saturating_sub(self.biased_at().load(Ordering::Relaxed));
+        let patience = match self.patience().load(Ordering::Relaxed) {
             before if lasted < LASTING_NS => (before * 2).clamp(PATIENCE_MIN, PATIENCE_MAX),
             _ => PATIENCE_MIN,
         };
-        v.patience.store(patience, Ordering::Relaxed);
+        self.patience().store(patience, Ordering::Relaxed);
         membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED);
-        v.bias
+        self.bias()
             .compare_exchange(taking, taken, Ordering::SeqCst, Ordering::Relaxed)
             .ok();
     }
 
     /// Become the holder of a lock whose owner lost it and is outside.
     fn claim(self) -> bool {
-        let v = self.shared();
-        let bias = v.bias.load(Ordering::Acquire);
+        let bias = self.bias().load(Ordering::Acquire);
         bias & KIND == TAKEN
-            && slot_of(bias).inside.load(Ordering::Acquire) == 0
-            && v.bias
+            && slot_of(bias).inside().load(Ordering::Acquire) == 0
+            && self
+                .bias()
                 .compare_exchange(bias, 0, Ordering::SeqCst, Ordering::Relaxed)
                 .is_ok()
     }

@@ -172,35 +172,38 @@ impl Builder {
 
 /// Fill the shared structures.
 fn prepare(inner: &Arc<Inner>, cmdline: &str, cpus: u32) {
-    let area = &inner.area;
+    let (area, memory) = (&inner.area, &inner.memory);
+    let mut text = [0; abi::CMDLINE_SIZE];
+    text[..cmdline.len()].copy_from_slice(cmdline.as_bytes());
     // SAFETY: nobody else uses the area yet.
     unsafe {
         for i in 0..cpus {
-            let vcpu = &mut *area.vcpus().add(i as usize);
-            vcpu.self_ = std::ptr::from_mut(vcpu) as u64;
-            vcpu.cpu = i;
-            vcpu.deadline.store(u64::MAX, Ordering::Relaxed);
+            let vcpu = area.vcpus().add(i as usize);
+            (&raw mut (*vcpu).self_).write(vcpu as u64);
+            (&raw mut (*vcpu).cpu).write(i);
+            (*vcpu).deadline.store(u64::MAX, Ordering::Relaxed);
         }
         area.ops().write(table(Arc::as_ptr(inner)));
-        let boot = &mut *area.boot();
-        boot.magic = abi::MAGIC;
-        boot.version = abi::VERSION;
-        boot.size = size_of::<abi::Boot>() as u32;
-        boot.base = inner.memory.base;
-        boot.ram_size = inner.memory.ram_size;
-        boot.vmalloc_start = inner.memory.vmalloc_start;
-        boot.vmalloc_end = inner.memory.vmalloc_end;
-        boot.user_start = inner.memory.user_start;
-        boot.user_end = inner.memory.user_end;
-        boot.shown_start = inner.memory.shown.start;
-        boot.shown_end = inner.memory.shown.end;
-        boot.nr_vcpus = cpus;
-        boot.randomised = u32::from(inner.memory.randomised);
-        boot.vcpus = area.vcpus();
-        boot.init_thread = area.init_thread();
-        boot.virtio = area.virtio();
-        boot.ops = area.ops();
-        boot.cmdline[..cmdline.len()].copy_from_slice(cmdline.as_bytes());
+        area.boot().write(abi::Boot {
+            magic: abi::MAGIC,
+            version: abi::VERSION,
+            size: size_of::<abi::Boot>() as u32,
+            base: memory.base,
+            ram_size: memory.ram_size,
+            vmalloc_start: memory.vmalloc_start,
+            vmalloc_end: memory.vmalloc_end,
+            user_start: memory.user_start,
+            user_end: memory.user_end,
+            shown_start: memory.shown.start,
+            shown_end: memory.shown.end,
+            nr_vcpus: cpus,
+            randomised: u32::from(memory.randomised),
+            vcpus: area.vcpus(),
+            init_thread: area.init_thread().ptr(),
+            virtio: area.virtio(),
+            ops: area.ops(),
+            cmdline: text,
+        });
     }
 }
 
@@ -209,7 +212,7 @@ fn start(inner: &Arc<Inner>, working_set: u64) -> Result<(), BootError> {
     thread::ensure_signal_stack();
     let cpu = inner.cpu(0);
     assert!(cpu.try_lock(), "a CPU that nobody knows yet");
-    cpu.shared().online.store(1, Ordering::Release);
+    cpu.online().store(1, Ordering::Release);
     for cpu in inner.cpus() {
         let thread = service::spawn(inner, *cpu).map_err(|error| {
             cpu.unlock();
@@ -228,12 +231,9 @@ fn start(inner: &Arc<Inner>, working_set: u64) -> Result<(), BootError> {
         tid: thread::tid(),
     };
     // SAFETY: the slot is ours until the kernel answers.
-    unsafe {
-        (*caller.slot).nr = abi::NR_BOOT;
-        (*caller.slot)
-            .state
-            .store(abi::THREAD_POSTED, Ordering::Release);
-    }
+    unsafe { caller.slot.ask(abi::NR_BOOT, &[0; 6]) };
+    let state = caller.slot.state();
+    state.store(abi::THREAD_POSTED, Ordering::Release);
     cpu.occupy(caller.tid);
     let exit = (inner.gate.start)(cpu.ptr(), inner.area.boot());
     let answer = inner.finish(caller, cpu, exit.reason);

@@ -9,6 +9,7 @@ use crate::futex;
 use crate::inner::Inner;
 use crate::spin::Spin;
 use crate::thread;
+use crate::thread_slot::ThreadSlot;
 use std::sync::atomic::{fence, Ordering};
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ pub enum Wait {
 /// The identity with which a host thread calls: its slot and its thread id.
 #[derive(Clone, Copy)]
 pub struct Caller {
-    pub slot: *mut abi::Thread,
+    pub slot: ThreadSlot,
     pub tid: u32,
 }
 
@@ -75,7 +76,7 @@ impl Inner {
     /// The end of a call on a kept CPU that somebody else wants, or that switched
     /// tasks and did not come out by itself.
     #[cold]
-    fn call_disturbed(self: &Arc<Self>, slot: &abi::Thread, exit: abi::Exit) -> i64 {
+    fn call_disturbed(self: &Arc<Self>, slot: ThreadSlot, exit: abi::Exit) -> i64 {
         // SAFETY: this thread was just inside of it.
         let cpu = unsafe { Cpu::new(rdgsbase() as *mut abi::Vcpu) };
         if exit.reason == EXIT_RETURNED {
@@ -124,7 +125,7 @@ impl Inner {
                 std::thread::yield_now();
                 continue;
             }
-            if cpu.shared().pending.load(Ordering::SeqCst) == 0 {
+            if cpu.pending().load(Ordering::SeqCst) == 0 {
                 return cpu.unlock();
             }
             self.exhaust(cpu, caller.tid);
@@ -164,16 +165,14 @@ impl Inner {
     }
 
     fn call_as(&self, caller: Caller, nr: i64, args: &[u64; 6]) -> i64 {
-        // SAFETY: the slot is the caller's until it detaches.
-        let slot = unsafe { &*caller.slot };
-        let cpu = self.cpu(slot.vcpu.load(Ordering::Relaxed));
+        let slot = caller.slot;
+        let cpu = self.cpu(slot.vcpu().load(Ordering::Relaxed));
         if cpu.try_lock() {
-            let v = cpu.shared();
-            if v.current_task.load(Ordering::Relaxed) == slot.task.load(Ordering::Relaxed) {
+            if cpu.current_task().load(Ordering::Relaxed) == slot.task().load(Ordering::Relaxed) {
                 cpu.occupy(caller.tid);
                 let exit = (self.gate.call)(cpu.ptr(), nr, args.as_ptr());
                 if exit.reason == EXIT_RETURNED {
-                    cpu.release(caller.slot);
+                    cpu.release(slot);
                     self.do_errands(cpu, caller.tid);
                     return exit.ret;
                 }
@@ -192,28 +191,22 @@ impl Inner {
             return GONE;
         }
         // Before the slot is touched: a call that is under way uses what is in it.
-        // SAFETY: the slot is the caller's until it detaches.
-        let kept = unsafe { (*slot).inside.load(Ordering::Relaxed) };
-        if cpu::is_inside() || kept != 0 {
+        if cpu::is_inside() || slot.inside().load(Ordering::Relaxed) != 0 {
             return -i64::from(libc::EDEADLK);
         }
         // SAFETY: the slot is idle, so it is the caller's to write.
-        let shared = unsafe {
-            (*slot).nr = nr;
-            (*slot).args = *args;
-            &*slot
-        };
+        unsafe { slot.ask(nr, args) };
         // Only when the kernel has taken the slot off its list may anyone serve
         // the request: a slot that is done must not be linked any more.
-        shared.state.store(abi::THREAD_LINKED, Ordering::Release);
-        let mut cpu = self.cpu(shared.vcpu.load(Ordering::Relaxed));
-        let requests = &cpu.shared().requests;
+        slot.state().store(abi::THREAD_LINKED, Ordering::Release);
+        let mut cpu = self.cpu(slot.vcpu().load(Ordering::Relaxed));
+        let requests = cpu.requests();
         let mut head = requests.load(Ordering::Relaxed);
         loop {
-            shared.next.store(head, Ordering::Relaxed);
+            slot.next().store(head, Ordering::Relaxed);
             match requests.compare_exchange_weak(
                 head,
-                slot as u64,
+                slot.address(),
                 Ordering::Release,
                 Ordering::Relaxed,
             ) {
@@ -248,12 +241,11 @@ impl Inner {
     /// longer if those are likely to be other waiting threads' tasks, to save the
     /// service thread from being woken for them.
     fn run(&self, cpu: Cpu, caller: Caller, mut reason: u64) {
-        // SAFETY: the slot is the caller's.
-        let slot = unsafe { &*caller.slot };
+        let slot = caller.slot;
         let mut favours = FAVOURS;
         while reason == EXIT_RUNNABLE {
-            if slot.state.load(Ordering::Acquire) == abi::THREAD_DONE {
-                if favours == 0 || cpu.shared().waiters.load(Ordering::Relaxed) < 2 {
+            if slot.state().load(Ordering::Acquire) == abi::THREAD_DONE {
+                if favours == 0 || cpu.waiters().load(Ordering::Relaxed) < 2 {
                     break;
                 }
                 favours -= 1;
@@ -278,21 +270,20 @@ impl Inner {
     /// Until the result is in the slot: enter when the CPU is free, since then
     /// nobody else does our work, spin while the result may be near, and sleep.
     fn wait(&self, caller: Caller, cpu: Cpu, how: Wait) -> i64 {
-        // SAFETY: the slot is the caller's.
-        let slot = unsafe { &*caller.slot };
+        let slot = caller.slot;
         let mut spin = Spin::new(slot, cpu, self.spin && how == Wait::Inside);
         loop {
-            let state = slot.state.load(Ordering::Acquire);
+            let state = slot.state().load(Ordering::Acquire);
             if state == abi::THREAD_DONE {
-                slot.state.store(abi::THREAD_IDLE, Ordering::Relaxed);
+                slot.state().store(abi::THREAD_IDLE, Ordering::Relaxed);
                 // SAFETY: the kernel is done with the slot.
-                return unsafe { (*caller.slot).ret };
+                return unsafe { slot.answer() };
             }
             if self.is_dead() {
                 return GONE;
             }
             if how == Wait::Inside
-                && cpu.shared().pending.load(Ordering::Relaxed) != 0
+                && cpu.pending().load(Ordering::Relaxed) != 0
                 && cpu.try_lock_online()
             {
                 if self.is_dead() {
@@ -308,13 +299,13 @@ impl Inner {
                 continue;
             }
             spin.stop();
-            slot.sleeping.store(1, Ordering::SeqCst);
+            slot.sleeping().store(1, Ordering::SeqCst);
             fence(Ordering::SeqCst);
             spin.sleeps();
-            if slot.state.load(Ordering::Acquire) == state && !self.is_dead() {
-                futex::wait(&slot.state, state, None);
+            if slot.state().load(Ordering::Acquire) == state && !self.is_dead() {
+                futex::wait(slot.state(), state, None);
             }
-            slot.sleeping.store(0, Ordering::Relaxed);
+            slot.sleeping().store(0, Ordering::Relaxed);
             spin.slept();
         }
     }

@@ -2,7 +2,6 @@
 //! and entropy, or a clock that stands still and numbers from a seed, so that
 //! the kernel does the same in every run.
 
-use crate::abi;
 use crate::inner::Inner;
 use std::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
 
@@ -140,48 +139,18 @@ fn split_mix(state: &AtomicU64) -> u64 {
 
 impl Inner {
     /// Lets time that stands still jump to the next timer, if that is all that the
-    /// kernel's callers wait for. While a disk is at work it is not.
+    /// kernel's callers wait for. While a device is at work it is not.
     pub fn pass_time(&self) {
         let cpu = self.cpu(0);
-        let v = cpu.shared();
         if !self.area.has_sleepers() || !cpu.try_lock() {
             return;
         }
-        let deadline = v.deadline.load(Ordering::SeqCst);
-        let quiet = !self.disks_are_busy();
+        let deadline = cpu.deadline().load(Ordering::SeqCst);
+        let quiet = !self.devices_are_busy();
         fence(Ordering::SeqCst);
-        if quiet && v.pending.load(Ordering::SeqCst) == 0 && deadline != u64::MAX {
+        if quiet && cpu.pending().load(Ordering::SeqCst) == 0 && deadline != u64::MAX {
             self.clock.jump_to(deadline);
         }
         cpu.unlock();
-    }
-
-    /// Whether a disk has requests that it did not give back.
-    fn disks_are_busy(&self) -> bool {
-        const VIRTIO_ID_BLOCK: u32 = 2;
-        (0..abi::MAX_DEVICES).any(|slot| {
-            // SAFETY: in the area.
-            let device = unsafe { &*self.virtio(slot) };
-            device.device_id == VIRTIO_ID_BLOCK
-                && device.state.load(Ordering::SeqCst) == abi::VIRTIO_BOUND
-                && device.queues.iter().any(|q| self.is_busy(q))
-        })
-    }
-
-    /// Requests are under way as long as the two rings' indexes differ, and their
-    /// interrupt as long as the driver did not say that it has seen the last one
-    /// (virtio 1.2, 2.7.10; VIRTIO_F_EVENT_IDX is always there).
-    fn is_busy(&self, queue: &abi::VirtioQueue) -> bool {
-        let word = |at: u64| {
-            let inside = at
-                .checked_add(2)
-                .is_some_and(|end| end <= self.memory.ram_size);
-            // SAFETY: in the kernel's RAM; both sides write it as a whole.
-            inside.then(|| unsafe { ((self.memory.base + at) as *const u16).read_volatile() })
-        };
-        let driver = queue.driver.load(Ordering::SeqCst);
-        let done = word(queue.device.load(Ordering::SeqCst) + 2);
-        let seen = word(driver + 4 + 2 * u64::from(queue.size));
-        queue.ready != 0 && (word(driver + 2) != done || seen != done)
     }
 }

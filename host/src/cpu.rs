@@ -3,9 +3,10 @@
 
 use crate::abi::{self, Exit};
 use crate::futex;
+use crate::shared::atomics;
 use std::arch::asm;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 type Start = extern "sysv64" fn(*mut abi::Vcpu, *const abi::Boot) -> Exit;
 type Call = extern "sysv64" fn(*mut abi::Vcpu, i64, *const u64) -> Exit;
@@ -32,11 +33,15 @@ impl Gate {
 }
 
 /// A virtual CPU. Cheap to copy; the structure lives in the shared area.
+///
+/// The kernel writes to it by plain stores: no reference covers more than one
+/// atomic field.
 #[derive(Clone, Copy)]
 pub struct Cpu(*mut abi::Vcpu);
 
 // SAFETY: see `area::Area`.
 unsafe impl Send for Cpu {}
+// SAFETY: the same.
 unsafe impl Sync for Cpu {}
 
 impl Cpu {
@@ -51,18 +56,40 @@ impl Cpu {
         self.0
     }
 
+    /// Its number: from 0.
     #[inline]
-    pub fn shared(self) -> &'static abi::Vcpu {
-        // SAFETY: valid for as long as the kernel exists, whose owner keeps
-        // copies of this alive no longer.
-        unsafe { &*self.0 }
+    pub fn number(self) -> u32 {
+        // SAFETY: valid as `new` was promised; written before the kernel ran.
+        unsafe { (&raw const (*self.0).cpu).read() }
+    }
+
+    atomics! {
+        pending = pending: AtomicU64,
+        bias = bias: AtomicU64,
+        kicks = kicks: AtomicU32,
+        irq_enabled = irq_enabled: AtomicU32,
+        current_task = current_task: AtomicU64,
+        lock = lock: AtomicU32,
+        holder = holder: AtomicU32,
+        online = online: AtomicU32,
+        requests = requests: AtomicU64,
+        deadline = deadline: AtomicU64,
+        sleep_until = sleep_until: AtomicU64,
+        /// What its service thread sleeps on.
+        kick_futex = kick: AtomicU32,
+        streak = streak: AtomicU32,
+        regular = regular: AtomicU64,
+        biased_at = biased_at: AtomicU64,
+        patience = patience: AtomicU32,
+        spinners = spinners: AtomicU32,
+        waiters = waiters: AtomicU32,
     }
 
     #[inline]
     pub fn try_lock(self) -> bool {
-        let lock = &self.shared().lock;
-        match lock.load(Ordering::Relaxed) {
-            0 => lock
+        match self.lock().load(Ordering::Relaxed) {
+            0 => self
+                .lock()
                 .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok(),
             _ => self.is_biased() && self.take_kept(),
@@ -87,11 +114,10 @@ impl Cpu {
     /// in this order, so that either they saw the lock free or we see the bit.
     #[inline]
     pub fn unlock(self) {
-        let v = self.shared();
         set_inside(false);
-        v.holder.store(0, Ordering::Relaxed);
-        v.lock.swap(0, Ordering::SeqCst);
-        if v.pending.load(Ordering::Relaxed) != 0 {
+        self.holder().store(0, Ordering::Relaxed);
+        self.lock().swap(0, Ordering::SeqCst);
+        if self.pending().load(Ordering::Relaxed) != 0 {
             self.report();
         }
     }
@@ -100,7 +126,7 @@ impl Cpu {
     /// sees it by itself, and reports it when it stops spinning.
     #[cold]
     pub fn report(self) {
-        if self.shared().spinners.load(Ordering::SeqCst) == 0 {
+        if self.spinners().load(Ordering::SeqCst) == 0 {
             self.kick();
         }
     }
@@ -110,28 +136,27 @@ impl Cpu {
     pub fn occupy(self, tid: u32) {
         set_gs(self.0 as u64);
         set_inside(true);
-        self.shared().holder.store(tid, Ordering::Relaxed);
+        self.holder().store(tid, Ordering::Relaxed);
     }
 
     /// Whether the kernel uses this CPU; one that went comes back.
     #[inline]
     pub fn is_online(self) -> bool {
-        self.shared().online.load(Ordering::SeqCst) != 0
+        self.online().load(Ordering::SeqCst) != 0
     }
 
     /// Set an interrupt bit.
     #[inline]
     pub fn raise(self, irq: u32) {
-        self.shared().pending.fetch_or(1 << irq, Ordering::SeqCst);
+        self.pending().fetch_or(1 << irq, Ordering::SeqCst);
     }
 
     /// Make the service thread look.
     #[cold]
     pub fn kick(self) {
-        let v = self.shared();
-        v.kick.fetch_add(1, Ordering::SeqCst);
-        if v.sleep_until.load(Ordering::SeqCst) != 0 {
-            futex::wake(&v.kick);
+        self.kick_futex().fetch_add(1, Ordering::SeqCst);
+        if self.sleep_until().load(Ordering::SeqCst) != 0 {
+            futex::wake(self.kick_futex());
         }
     }
 }

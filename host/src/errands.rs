@@ -39,13 +39,13 @@ impl Inner {
         let Some(here) = self.here() else {
             return false;
         };
-        let waited_for = self.cpu(target).shared().waiters.load(Ordering::Relaxed) != 0;
+        let waited_for = self.cpu(target).waiters().load(Ordering::Relaxed) != 0;
         let allowed = ALLOWED.with(Cell::get);
-        if here.shared().cpu == target || target >= u32::BITS || !waited_for || !allowed {
+        if here.number() == target || target >= u32::BITS || !waited_for || !allowed {
             return false;
         }
         // Others only ever take bits away: at worst one comes back.
-        let kicks = &here.shared().kicks;
+        let kicks = &here.kicks();
         let more = kicks.load(Ordering::Relaxed) | 1 << target;
         kicks.store(more, Ordering::Relaxed);
         true
@@ -68,7 +68,7 @@ impl Inner {
     /// Outside of `cpu`, as an ordinary thread of the program.
     #[inline]
     pub fn do_errands(&self, cpu: Cpu, tid: u32) {
-        if cpu.shared().kicks.load(Ordering::Relaxed) != 0 {
+        if cpu.kicks().load(Ordering::Relaxed) != 0 {
             self.look_after(cpu.take_kicks(), tid);
         }
     }
@@ -78,7 +78,7 @@ impl Inner {
         while kicks != 0 {
             let cpu = self.cpu(kicks.trailing_zeros());
             kicks &= kicks - 1;
-            if cpu.shared().pending.load(Ordering::SeqCst) == 0 {
+            if cpu.pending().load(Ordering::SeqCst) == 0 {
                 continue;
             }
             if self.is_dead() || !cpu.try_lock_online() {
@@ -102,6 +102,6 @@ impl Inner {
 
 impl Cpu {
     pub fn take_kicks(self) -> u32 {
-        self.shared().kicks.swap(0, Ordering::Relaxed)
+        self.kicks().swap(0, Ordering::Relaxed)
     }
 }

@@ -171,10 +171,10 @@ impl Inner {
     pub fn bury(&self) {
         self.dead.store(2, Ordering::SeqCst);
         for cpu in &self.cpus {
-            cpu.shared().current_task.store(u64::MAX, Ordering::SeqCst);
+            cpu.current_task().store(u64::MAX, Ordering::SeqCst);
             cpu.revoke();
-            cpu.shared().kick.fetch_add(1, Ordering::SeqCst);
-            futex::wake(&cpu.shared().kick);
+            cpu.kick_futex().fetch_add(1, Ordering::SeqCst);
+            futex::wake(&cpu.kick_futex());
         }
         self.area.wake_all();
         for slot in 0..abi::MAX_DEVICES {
@@ -212,6 +212,14 @@ impl Inner {
         }
     }
 
+    /// Whether the kernel waits for a device.
+    pub fn devices_are_busy(&self) -> bool {
+        self.doorbells.iter().any(|doorbell| {
+            let doorbell = doorbell.read().unwrap_or_else(|e| e.into_inner()).clone();
+            doorbell.is_some_and(|doorbell| doorbell.is_busy())
+        })
+    }
+
     /// A request through process 1's slot, for what only it can do.
     pub fn init_request(&self, tid: u32, nr: i64, arg: u64, how: Wait) -> i64 {
         let _one = self.init.lock().unwrap_or_else(|e| e.into_inner());
@@ -242,7 +250,7 @@ impl Inner {
         }
         self.bury();
         for cpu in &self.cpus {
-            cpu.shared().pending.store(0, Ordering::SeqCst);
+            cpu.pending().store(0, Ordering::SeqCst);
             cpu.unlock();
         }
         for thread in self.service.lock().unwrap().drain(..) {

@@ -13,6 +13,13 @@ pub trait Doorbell: Send + Sync {
     /// The driver wrote the status field. After a reset (status 0) returns, the
     /// device touches no queue memory.
     fn status(&self);
+    /// Whether the kernel waits for something that the device does by itself: requests
+    /// under way, or answers that the driver has not seen. Time that stands still
+    /// ([`Deterministic`](crate::Deterministic)) does not jump to a timer meanwhile.
+    /// Called with a CPU held: must not block.
+    fn is_busy(&self) -> bool {
+        false
+    }
     /// The kernel is about to go, its memory with it: touch it no more.
     fn stop(&self);
 }

@@ -13,6 +13,7 @@
 //! spin.rs      how long a waiting thread looks before it sleeps
 //! errands.rs   what it does for other CPUs when it comes out of one
 //! thread.rs    host threads and the kernel tasks that serve them
+//! thread_slot.rs the slot of one: its requests and their answers
 //! service.rs   one thread per virtual CPU for timers and device interrupts
 //! patience.rs  how soon they send a signal, and another
 //! signals.rs   faults and injected interrupts
@@ -20,11 +21,14 @@
 //! clock.rs     the host's clocks, or time that stands still
 //! log.rs       the kernel's log
 //! abi.rs       the contract with the image (asm/host.h)
+//! shared.rs    how its structures are accessed
 //! ```
 //!
 //! Everything of the kernel's lies in one memfd mapped at one address: nothing
 //! in this process's heap, thread-local storage or stacks. Dropping the last
 //! [`Kernel`] handle gives all of it back.
+//!
+//! Imports of ours: none.
 
 pub mod abi;
 mod ahead;
@@ -44,9 +48,11 @@ mod memory;
 mod ops;
 mod patience;
 mod service;
+mod shared;
 mod signals;
 mod spin;
 mod thread;
+mod thread_slot;
 #[cfg(tane_tsan)]
 mod tsan;
 

@@ -5,6 +5,7 @@
 use crate::abi;
 use crate::futex;
 use crate::inner::Inner;
+use crate::thread_slot::ThreadSlot;
 use std::ffi::c_void;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -100,9 +101,9 @@ pub extern "sysv64" fn yield_(host: Host) {
 
 pub extern "sysv64" fn wake(_: Host, thread: *const abi::Thread) {
     // SAFETY: a slot of the shared area.
-    let thread = unsafe { &*thread };
-    if thread.sleeping.load(Ordering::SeqCst) != 0 {
-        futex::wake(&thread.state);
+    let slot = unsafe { ThreadSlot::at(thread as u64) };
+    if slot.sleeping().load(Ordering::SeqCst) != 0 {
+        futex::wake(slot.state());
     }
 }
 

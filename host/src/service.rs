@@ -35,7 +35,7 @@ pub fn spawn(kernel: &Arc<Inner>, cpu: Cpu) -> std::io::Result<std::thread::Join
     // Not an owner: the last handle's drop joins this thread.
     let kernel = Arc::as_ptr(kernel) as usize;
     std::thread::Builder::new()
-        .name(format!("tane-cpu{}", cpu.shared().cpu))
+        .name(format!("tane-cpu{}", cpu.number()))
         .stack_size(256 << 10)
         .spawn(move || {
             thread::block_signals();
@@ -46,21 +46,20 @@ pub fn spawn(kernel: &Arc<Inner>, cpu: Cpu) -> std::io::Result<std::thread::Join
 }
 
 fn serve(kernel: &Inner, cpu: Cpu) {
-    let v = cpu.shared();
     let tid = thread::tid();
     let mut patience = Patience::new();
     let alarm = Alarm::new(tid);
     errands::none_for_this_thread();
     loop {
-        let seen = v.kick.load(Ordering::SeqCst);
+        let seen = cpu.kick_futex().load(Ordering::SeqCst);
         if kernel.is_dead() {
             return;
         }
-        let deadline = v.deadline.load(Ordering::SeqCst);
+        let deadline = cpu.deadline().load(Ordering::SeqCst);
         if deadline <= kernel.clock.time() {
-            raise_timer(v, deadline);
+            raise_timer(cpu, deadline);
         }
-        if v.pending.load(Ordering::SeqCst) != 0 && cpu.is_online() {
+        if cpu.pending().load(Ordering::SeqCst) != 0 && cpu.is_online() {
             if cpu.is_biased() && seen_by_its_owner(cpu) {
                 continue;
             }
@@ -71,10 +70,10 @@ fn serve(kernel: &Inner, cpu: Cpu) {
                 patience.renew();
             } else {
                 // Who leaves and sees the interrupt wakes this thread.
-                v.sleep_until.store(1, Ordering::SeqCst);
-                futex::wait(&v.kick, seen, Some(patience.time()));
-                v.sleep_until.store(0, Ordering::SeqCst);
-                let arrived = signals::taken(kernel.memory.base, v.cpu);
+                cpu.sleep_until().store(1, Ordering::SeqCst);
+                futex::wait(cpu.kick_futex(), seen, Some(patience.time()));
+                cpu.sleep_until().store(0, Ordering::SeqCst);
+                let arrived = signals::taken(kernel.memory.base, cpu.number());
                 if interrupt(kernel, cpu) {
                     patience.sent(arrived);
                 }
@@ -87,19 +86,19 @@ fn serve(kernel: &Inner, cpu: Cpu) {
 }
 
 /// The kernel sets the next deadline when it handles the interrupt.
-fn raise_timer(v: &abi::Vcpu, deadline: u64) {
-    v.deadline
+fn raise_timer(cpu: Cpu, deadline: u64) {
+    cpu.deadline()
         .compare_exchange(deadline, u64::MAX, Ordering::SeqCst, Ordering::SeqCst)
         .ok();
-    v.pending.fetch_or(1 << abi::IRQ_TIMER, Ordering::SeqCst);
+    cpu.raise(abi::IRQ_TIMER);
 }
 
 /// In a signal handler of a thread that is inside: while that is the service
 /// thread nobody else looks at the clock.
-pub fn raise_due_timer(v: &abi::Vcpu) {
-    let deadline = v.deadline.load(Ordering::SeqCst);
+pub fn raise_due_timer(cpu: Cpu) {
+    let deadline = cpu.deadline().load(Ordering::SeqCst);
     if deadline <= now() {
-        raise_timer(v, deadline);
+        raise_timer(cpu, deadline);
     }
 }
 
@@ -151,7 +150,7 @@ impl Drop for Alarm {
 fn seen_by_its_owner(cpu: Cpu) -> bool {
     (0..TRIES).any(|_| {
         std::hint::spin_loop();
-        cpu.shared().pending.load(Ordering::Relaxed) == 0
+        cpu.pending().load(Ordering::Relaxed) == 0
     })
 }
 
@@ -167,21 +166,20 @@ fn run(kernel: &Inner, cpu: Cpu, tid: u32) {
 /// deadline is read: whoever sets an earlier one sees it and kicks. A deadline
 /// that time alone does not bring is looked at now and then.
 fn sleep(kernel: &Inner, cpu: Cpu, seen: u32) {
-    let v = cpu.shared();
-    v.sleep_until.store(u64::MAX, Ordering::SeqCst);
-    let deadline = v.deadline.load(Ordering::SeqCst);
+    cpu.sleep_until().store(u64::MAX, Ordering::SeqCst);
+    let deadline = cpu.deadline().load(Ordering::SeqCst);
     let still = kernel.clock.is_still();
     let timeout = (deadline != u64::MAX).then(|| match still {
         true => STILL,
         false => Duration::from_nanos(deadline.saturating_sub(now())),
     });
-    v.sleep_until.store(deadline.max(1), Ordering::SeqCst);
-    let wanted = v.pending.load(Ordering::SeqCst) != 0 && cpu.is_online();
-    if v.deadline.load(Ordering::SeqCst) == deadline && !wanted {
-        futex::wait(&v.kick, seen, timeout);
+    cpu.sleep_until().store(deadline.max(1), Ordering::SeqCst);
+    let wanted = cpu.pending().load(Ordering::SeqCst) != 0 && cpu.is_online();
+    if cpu.deadline().load(Ordering::SeqCst) == deadline && !wanted {
+        futex::wait(cpu.kick_futex(), seen, timeout);
     }
-    v.sleep_until.store(0, Ordering::SeqCst);
-    if still && v.kick.load(Ordering::SeqCst) == seen {
+    cpu.sleep_until().store(0, Ordering::SeqCst);
+    if still && cpu.kick_futex().load(Ordering::SeqCst) == seen {
         kernel.pass_time();
     }
 }
@@ -195,10 +193,9 @@ fn interrupt(kernel: &Inner, cpu: Cpu) -> bool {
 
 /// The same, whether the kernel has ended or not.
 fn inject(cpu: Cpu) -> bool {
-    let v = cpu.shared();
-    let holder = v.holder.load(Ordering::Relaxed);
-    let wanted = v.pending.load(Ordering::SeqCst) != 0
-        && v.irq_enabled.load(Ordering::Relaxed) != 0
+    let holder = cpu.holder().load(Ordering::Relaxed);
+    let wanted = cpu.pending().load(Ordering::SeqCst) != 0
+        && cpu.irq_enabled().load(Ordering::Relaxed) != 0
         && holder != 0
         && cpu.is_busy();
     if wanted {

@@ -4,7 +4,7 @@
 //! to whoever handled the signal before us.
 
 use crate::abi::{self, PtRegs};
-use crate::cpu;
+use crate::cpu::{self, Cpu};
 use crate::inner::Inner;
 use crate::thread;
 #[cfg(tane_tsan)]
@@ -125,6 +125,9 @@ fn install() {
             action.sa_sigaction = handler as *const () as usize;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
             libc::sigemptyset(&raw mut action.sa_mask);
+            // A signal stack as libraries make them has room for one signal, not for
+            // one on top of another: with AVX-512 each takes half of it.
+            libc::sigaddset(&raw mut action.sa_mask, interrupt_signal());
             let mut old = Box::new(MaybeUninit::<libc::sigaction>::zeroed().assume_init());
             set_action(signal, &raw const action, &raw mut *old);
             let stale = PREVIOUS[signal as usize].swap(Box::into_raw(old), Ordering::AcqRel);
@@ -198,17 +201,19 @@ pub(crate) unsafe extern "C" fn handler(
 
     if signal == interrupt_signal() {
         if let Some(kernel) = find(rip, rsp) {
-            let v = &*(cpu::gs() as *const abi::Vcpu);
-            if let Some(taken) = kernel.taken.get(v.cpu as usize) {
+            // SAFETY: inside, the GS base is the CPU's address.
+            let cpu = unsafe { Cpu::new(cpu::gs() as *mut abi::Vcpu) };
+            if let Some(taken) = kernel.taken.get(cpu.number() as usize) {
                 taken.fetch_add(1, Ordering::Relaxed);
             }
-            crate::service::raise_due_timer(v);
-            if v.irq_enabled.load(Ordering::Relaxed) != 0 && v.pending.load(Ordering::Relaxed) != 0
+            crate::service::raise_due_timer(cpu);
+            if cpu.irq_enabled().load(Ordering::Relaxed) != 0
+                && cpu.pending().load(Ordering::Relaxed) != 0
             {
                 // As a processor does: one more signal, due before the trampoline
                 // has run its first instruction, would be diverted on top of it,
                 // and so would all that queue up while this thread waits to run.
-                v.irq_enabled.store(0, Ordering::Relaxed);
+                cpu.irq_enabled().store(0, Ordering::Relaxed);
                 divert(regs, kernel.trap_interrupt.load(Ordering::Relaxed), 0, 0);
             }
         }
@@ -315,8 +320,14 @@ unsafe fn divert(regs: &mut [i64; 23], trampoline: u64, arg1: u64, arg2: u64) {
     }
 }
 
-/// Not ours: the handler that was there before.
+/// Not ours: the handler that was there before, which may never return.
 unsafe fn chain(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let before = &raw const (*context.cast::<libc::ucontext_t>()).uc_sigmask;
+    if libc::sigismember(before, interrupt_signal()) == 0 {
+        let mut ours: libc::sigset_t = MaybeUninit::zeroed().assume_init();
+        libc::sigaddset(&raw mut ours, interrupt_signal());
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const ours, ptr::null_mut());
+    }
     let old = PREVIOUS[signal as usize].load(Ordering::Acquire);
     let (action, flags) = if old.is_null() {
         (libc::SIG_DFL, 0)

@@ -5,10 +5,10 @@
 //! as much after each success and half as much after each failure, since on a busy
 //! machine the other thread may not even run.
 
-use crate::abi;
 use crate::cpu::Cpu;
 use crate::service::now;
-use std::sync::atomic::{AtomicU32, Ordering};
+use crate::thread_slot::ThreadSlot;
+use std::sync::atomic::Ordering;
 use std::sync::OnceLock;
 
 /// The longest and the shortest time that is worth a try, in ns.
@@ -27,10 +27,10 @@ fn worth_it() -> bool {
     *SEVERAL.get_or_init(|| std::thread::available_parallelism().is_ok_and(|n| n.get() > 1))
 }
 
-pub struct Spin<'a> {
+pub struct Spin {
     cpu: Cpu,
-    /// What this thread's experience allows, in ns; 0: sleep at once.
-    budget: &'a AtomicU32,
+    /// Its `spin` is what this thread's experience allows, in ns; 0: sleep at once.
+    slot: ThreadSlot,
     allowed: bool,
     looks: u32,
     /// When it began; 0: it does not spin.
@@ -38,13 +38,13 @@ pub struct Spin<'a> {
     fell_asleep: u64,
 }
 
-impl<'a> Spin<'a> {
+impl Spin {
     /// A thread begins to wait for a call on this CPU, until this is dropped.
-    pub fn new(slot: &'a abi::Thread, cpu: Cpu, allowed: bool) -> Self {
-        cpu.shared().waiters.fetch_add(1, Ordering::Relaxed);
+    pub fn new(slot: ThreadSlot, cpu: Cpu, allowed: bool) -> Self {
+        cpu.waiters().fetch_add(1, Ordering::Relaxed);
         Self {
             cpu,
-            budget: &slot.spin,
+            slot,
             allowed: allowed && worth_it(),
             looks: 0,
             began: 0,
@@ -54,13 +54,13 @@ impl<'a> Spin<'a> {
 
     /// Pause once. False: it is time to sleep.
     pub fn goes_on(&mut self) -> bool {
-        let budget = self.budget.load(Ordering::Relaxed);
+        let budget = self.slot.spin().load(Ordering::Relaxed);
         if !self.allowed || budget == 0 {
             return false;
         }
         if self.began == 0 {
             self.began = now();
-            self.cpu.shared().spinners.fetch_add(1, Ordering::SeqCst);
+            self.cpu.spinners().fetch_add(1, Ordering::SeqCst);
         }
         std::hint::spin_loop();
         self.looks += 1;
@@ -68,18 +68,17 @@ impl<'a> Spin<'a> {
             return true;
         }
         let in_vain = if budget / 2 < SHORTEST { 0 } else { budget / 2 };
-        self.budget.store(in_vain, Ordering::Relaxed);
+        self.slot.spin().store(in_vain, Ordering::Relaxed);
         self.allowed = false;
         false
     }
 
     /// It spins no more. What came up for it to see, somebody else must take.
     pub fn stop(&mut self) {
-        let v = self.cpu.shared();
         if std::mem::take(&mut self.began) != 0 {
-            v.spinners.fetch_sub(1, Ordering::SeqCst);
+            self.cpu.spinners().fetch_sub(1, Ordering::SeqCst);
         }
-        if v.pending.load(Ordering::SeqCst) != 0 {
+        if self.cpu.pending().load(Ordering::SeqCst) != 0 {
             self.cpu.report();
         }
     }
@@ -92,36 +91,43 @@ impl<'a> Spin<'a> {
     /// It is awake again.
     pub fn slept(&mut self) {
         if self.looks == 0 && now() - self.fell_asleep < NEAR {
-            self.budget.store(FIRST, Ordering::Relaxed);
+            self.slot.spin().store(FIRST, Ordering::Relaxed);
         }
     }
 }
 
-impl Drop for Spin<'_> {
+impl Drop for Spin {
     fn drop(&mut self) {
         if self.began != 0 {
-            let worth = self.budget.load(Ordering::Relaxed) * 2;
-            self.budget.store(worth.min(LONGEST), Ordering::Relaxed);
+            let worth = self.slot.spin().load(Ordering::Relaxed) * 2;
+            self.slot
+                .spin()
+                .store(worth.min(LONGEST), Ordering::Relaxed);
             self.stop();
         }
-        self.cpu.shared().waiters.fetch_sub(1, Ordering::Relaxed);
+        self.cpu.waiters().fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::abi;
+    use std::ptr::NonNull;
 
     #[test]
     fn a_thread_that_is_not_to_look_sleeps_at_once() {
         // SAFETY: zeroes are a virtual CPU that nobody is in and a slot nobody has.
-        let (mut vcpu, slot): (abi::Vcpu, abi::Thread) = unsafe { std::mem::zeroed() };
-        // SAFETY: outlives the wait.
-        let cpu = unsafe { Cpu::new(&raw mut vcpu) };
-        slot.spin.store(LONGEST, Ordering::Relaxed);
-        assert!(!Spin::new(&slot, cpu, false).goes_on());
-        assert_eq!(Spin::new(&slot, cpu, true).goes_on(), worth_it());
-        assert_eq!(cpu.shared().spinners.load(Ordering::Relaxed), 0);
-        assert_eq!(cpu.shared().waiters.load(Ordering::Relaxed), 0);
+        let (mut vcpu, mut slot): (abi::Vcpu, abi::Thread) = unsafe { std::mem::zeroed() };
+        // SAFETY: they outlive the wait.
+        let (cpu, slot) = unsafe {
+            let slot = NonNull::from(&mut slot);
+            (Cpu::new(&raw mut vcpu), ThreadSlot::new(slot))
+        };
+        slot.spin().store(LONGEST, Ordering::Relaxed);
+        assert!(!Spin::new(slot, cpu, false).goes_on());
+        assert_eq!(Spin::new(slot, cpu, true).goes_on(), worth_it());
+        assert_eq!(cpu.spinners().load(Ordering::Relaxed), 0);
+        assert_eq!(cpu.waiters().load(Ordering::Relaxed), 0);
     }
 }

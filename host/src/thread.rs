@@ -24,7 +24,7 @@ struct Attachments(Vec<Attachment>);
 
 impl Drop for Attachments {
     fn drop(&mut self) {
-        LAST.try_with(|last| last.set((0, NOBODY))).ok();
+        LAST.try_with(|last| last.set(None)).ok();
         for attachment in self.0.drain(..) {
             match attachment.kernel.upgrade() {
                 Some(kernel) if !kernel.is_foreign() => kernel.detach(attachment.caller),
@@ -41,7 +41,7 @@ static FORKS: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
-    LAST.try_with(|last| last.set((0, NOBODY))).ok();
+    LAST.try_with(|last| last.set(None)).ok();
     // Not the owner of a CPU that this thread's original keeps.
     cpu::set_gs(0);
 }
@@ -60,23 +60,17 @@ pub fn forks() -> u64 {
     FORKS.load(Ordering::Relaxed)
 }
 
-const NOBODY: Caller = Caller {
-    slot: ptr::null_mut(),
-    tid: 0,
-};
-
 thread_local! {
     static ATTACHMENTS: RefCell<Attachments> = RefCell::default();
     /// The kernel of this thread's last call, by id, and who it is there.
-    static LAST: Cell<(u64, Caller)> =
-        const { Cell::new((0, NOBODY)) };
+    static LAST: Cell<Option<(u64, Caller)>> = const { Cell::new(None) };
 }
 
 /// Who this thread is in `kernel`; attaches it when it calls for the first time.
 #[inline]
 pub fn caller(kernel: &Arc<Inner>, how: Wait) -> Result<Caller, i32> {
     match LAST.try_with(Cell::get) {
-        Ok((id, caller)) if id == kernel.id => Ok(caller),
+        Ok(Some((id, caller))) if id == kernel.id => Ok(caller),
         Ok(_) => find_or_attach(kernel, how),
         Err(_) => Err(libc::ESRCH),
     }
@@ -109,7 +103,7 @@ fn find_or_attach(kernel: &Arc<Inner>, how: Wait) -> Result<Caller, i32> {
             Ok(caller)
         })
         .unwrap_or(Err(libc::ESRCH))?;
-    LAST.set((kernel.id, caller));
+    LAST.set(Some((kernel.id, caller)));
     Ok(caller)
 }
 
@@ -214,13 +208,12 @@ impl Inner {
     /// errno values.
     fn attach(&self, tid: u32, how: Wait) -> Result<Caller, i32> {
         let slot = self.area.take_slot().ok_or(libc::EAGAIN)?;
-        let pid = self.init_request(tid, abi::NR_ATTACH, slot as u64, how);
+        let pid = self.init_request(tid, abi::NR_ATTACH, slot.address(), how);
         if pid < 0 {
             self.area.give_slot(slot);
             return Err(-pid as i32);
         }
-        // SAFETY: in the area; this thread's until it detaches.
-        unsafe { (*slot).owner.store(bias::me(), Ordering::Relaxed) };
+        slot.owner().store(bias::me(), Ordering::Relaxed);
         Ok(Caller { slot, tid })
     }
 

@@ -35,6 +35,8 @@
 //! fault.rs      a log of every change and errors on demand, for tests
 //! power.rs      what such a log leaves after a power cut
 //! ```
+//!
+//! Imports of ours: none.
 
 mod android;
 mod backend;

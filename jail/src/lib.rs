@@ -28,6 +28,8 @@
 //!
 //! Nothing here can be undone, and all of it is inherited by what is started
 //! later. A second [`Jail::enter`] takes away more; it never gives back.
+//!
+//! Imports of ours: none.
 
 mod calls;
 mod files;

@@ -146,7 +146,7 @@ pub(crate) struct Inner {
     /// What is written stays when the disk is gone.
     lasts: bool,
     /// Last: the disk goes after everything above.
-    attached: Attached,
+    attached: Attached<Block>,
 }
 
 impl Kernel {
@@ -367,13 +367,13 @@ impl Disk {
 
     /// What holds its bytes.
     pub fn backend(&self) -> &Arc<dyn Backend> {
-        self.inner.attached.block().backend()
+        self.inner.attached.device().backend()
     }
 
     /// The first error of what holds its bytes: why the kernel, which learns of an
     /// I/O error and nothing else, says EIO. Host's disk full, a server gone, …
     pub fn first_error(&self) -> Option<Arc<io::Error>> {
-        self.inner.attached.block().first_error()
+        self.inner.attached.device().first_error()
     }
 
     /// The backend's size has changed: tell the kernel.

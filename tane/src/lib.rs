@@ -36,6 +36,8 @@
 //! - [`Error`] has the errno, the operation and the path. Once a kernel is gone
 //!   everything answers ESHUTDOWN, and [`Kernel::last_words`] says why.
 //! - Descriptors and paths given to [`Kernel::syscall`] are the kernel's own.
+//!
+//! Imports of ours: `tane-devices`, `tane-host`, `tane-images`, `tane-jail`.
 
 mod address;
 mod buffer;

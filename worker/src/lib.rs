@@ -41,6 +41,8 @@
 //!
 //! The caller trusts nothing that the worker writes: it is copied before it is
 //! looked at, and what cannot be is EIO. `docs/jail.md` has the rest.
+//!
+//! Imports of ours: `tane`.
 
 mod ahead;
 mod area;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Chores that are more than a line of shell: `cargo run -q -p xtask -- CHORE`.
+//!
+//! Imports of ours: none.
 
 mod checkpatch;
 mod command;
 mod hash;
 mod kernel;
+mod layers;
 mod layout;
 mod licences;
 mod lock;
@@ -24,6 +27,7 @@ usage: cargo run -q -p xtask -- CHORE
   kernel --list
               the images there are
   checkpatch  the kernel's own style checker on everything of ours in kernel/
+  layers      which crates import which, as their first pages say
   licences    licences of all crates we depend on
 ";
 
@@ -34,6 +38,7 @@ fn main() {
     let done = match args.first().map(String::as_str) {
         Some("kernel") => kernel::main(&layout, rest),
         Some("checkpatch") => checkpatch::main(&layout),
+        Some("layers") => layers::main(&layout),
         Some("licences") => licences::main(&layout),
         Some("help" | "--help" | "-h") => {
             print!("{USAGE}");

@@ -35,7 +35,7 @@ pub fn boot() -> Guest {
     guest
 }
 
-pub fn attach(guest: &Guest, backend: Arc<dyn Backend>, options: BlockOptions) -> Attached {
+pub fn attach(guest: &Guest, backend: Arc<dyn Backend>, options: BlockOptions) -> Attached<Block> {
     Attached::new(&guest.0, Block::new(backend, options)).unwrap_or_else(|e| panic!("{e}"))
 }
 

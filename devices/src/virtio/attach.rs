@@ -1,10 +1,9 @@
 //! Putting a device into a running kernel, and taking it away.
 
-use crate::blk::{Block, CAPACITY};
-use crate::device::{Device, Interrupt};
-use crate::memory::GuestMemory;
-use crate::slot::Slot;
-use crate::transport::Transport;
+use super::device::{Device, Interrupt};
+use super::memory::GuestMemory;
+use super::slot::Slot;
+use super::transport::Transport;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -45,7 +44,7 @@ impl std::error::Error for AttachError {}
 /// waits until requests under way are answered.
 ///
 /// It keeps the kernel alive, and with it the memory its threads work on.
-pub struct Attached<D: Device + 'static = Block> {
+pub struct Attached<D: Device + 'static> {
     kernel: Kernel,
     slot: usize,
     device: Arc<D>,
@@ -121,17 +120,10 @@ impl<D: Device + 'static> Attached<D> {
     pub fn device(&self) -> &Arc<D> {
         &self.device
     }
-}
 
-impl Attached<Block> {
-    pub fn block(&self) -> &Arc<Block> {
-        &self.device
-    }
-
-    /// The backend's size has changed: tell the driver.
-    pub fn resized(&self) {
-        let capacity = self.device.capacity();
-        self.bell.0.slot().change_config(CAPACITY, &capacity);
+    /// Change the device's configuration from byte `at` on, and tell the driver.
+    pub fn change_config(&self, at: usize, bytes: &[u8]) {
+        self.bell.0.slot().change_config(at, bytes);
     }
 }
 
@@ -177,6 +169,10 @@ impl Doorbell for Bell {
 
     fn status(&self) {
         self.0.status();
+    }
+
+    fn is_busy(&self) -> bool {
+        self.0.is_busy()
     }
 
     fn stop(&self) {

@@ -1,7 +1,7 @@
 //! Features and configuration of the block device (virtio 1.2, 5.2.3, 5.2.4).
 
-use crate::blk::BlockOptions;
-use crate::request::{MAX_RANGE, MAX_RANGES, SECTOR};
+use super::device::BlockOptions;
+use super::request::{MAX_RANGE, MAX_RANGES, SECTOR};
 use tane_images::Backend;
 
 /// Most entries of a queue.

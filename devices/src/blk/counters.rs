@@ -1,6 +1,6 @@
 //! What a disk has done so far.
 
-use crate::request::Kind;
+use super::request::Kind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 

@@ -1,6 +1,6 @@
 //! A block request (virtio 1.2, 5.2.6): a header, data, a status byte.
 
-use crate::queue::Chain;
+use crate::virtio::Chain;
 use std::io;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use tane_images::{clear, gather, scatter, slice, total, Backend};

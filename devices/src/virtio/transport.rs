@@ -1,10 +1,10 @@
 //! The transport: what a driver does to a slot's registers becomes calls of the
 //! device behind it.
 
-use crate::device::Device;
-use crate::memory::GuestMemory;
-use crate::queue::Queue;
-use crate::slot::{Slot, RING_EVENT_IDX, RING_INDIRECT, VERSION_1};
+use super::device::Device;
+use super::memory::GuestMemory;
+use super::queue::Queue;
+use super::slot::{Slot, RING_EVENT_IDX, RING_INDIRECT, VERSION_1};
 use std::sync::{Arc, Mutex};
 
 const STATUS_DRIVER_OK: u32 = 4;
@@ -44,6 +44,11 @@ impl Transport {
     /// The driver has notified queue `index`. Never blocks.
     pub fn notify(&self, index: u32) {
         self.device.notify(index as usize);
+    }
+
+    /// See [`Device::is_busy`].
+    pub fn is_busy(&self) -> bool {
+        self.device.is_busy()
     }
 
     /// The driver has written the status. A reset (0) may block.

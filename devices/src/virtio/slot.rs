@@ -1,8 +1,8 @@
 //! A device's registers: its slot in the memory that kernel and host share
 //! (`struct tane_virtio` in asm/host.h).
 
-use crate::device::Interrupt;
-use crate::queue::QueueLayout;
+use super::device::Interrupt;
+use super::queue::QueueLayout;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
 use tane_host::abi;

@@ -1,7 +1,7 @@
 //! What a device is to its transport.
 
-use crate::queue::Queue;
-use crate::slot::Slot;
+use super::queue::Queue;
+use super::slot::Slot;
 use std::sync::Arc;
 
 /// The device's way to the kernel's interrupt controller. Implemented by
@@ -35,6 +35,13 @@ pub trait Device: Send + Sync {
     /// Queue `index` has new buffers. Called with a virtual CPU held, while
     /// active or not: it never waits for anything that may take long.
     fn notify(&self, index: usize);
+
+    /// Whether requests are under way that this device will answer by itself, or
+    /// answers that the driver has not seen: as long, there is more for the kernel to
+    /// wait for than its timers. Called with a virtual CPU held; never blocks.
+    fn is_busy(&self) -> bool {
+        false
+    }
 
     /// Answer what is under way, then forget the queues and the slot: when this
     /// returns, nothing touches guest memory any more. May block.

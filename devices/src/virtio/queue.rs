@@ -2,7 +2,7 @@
 //! rings is the driver's word: each index, address and length is checked where
 //! it is used, and a chain has no more links than the table has entries.
 
-use crate::memory::GuestMemory;
+use super::memory::GuestMemory;
 use std::fmt;
 use std::sync::atomic::{fence, Ordering};
 
@@ -113,6 +113,19 @@ impl Queue {
     /// Entries.
     pub fn size(&self) -> u16 {
         self.layout.size
+    }
+
+    /// Whether a request is not answered yet, or the last answer not seen: with
+    /// VIRTIO_F_EVENT_IDX the driver says which it has seen (virtio 1.2, 2.7.10). Of
+    /// a queue that is `closed`, only what was popped will be answered.
+    pub fn is_busy(&self, closed: bool) -> bool {
+        if closed || self.broken.is_some() {
+            return self.in_flight() != 0;
+        }
+        let available = self.u16(self.layout.driver + 2).load(Ordering::SeqCst);
+        let seen = self.layout.driver + 4 + 2 * u64::from(self.layout.size);
+        available != self.next_used
+            || self.layout.event_idx && self.u16(seen).load(Ordering::SeqCst) != self.next_used
     }
 
     /// Popped and not yet pushed.

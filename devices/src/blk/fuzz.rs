@@ -1,9 +1,8 @@
 //! What the fuzzer calls, and a test with random bytes: a driver that lost its
 //! mind. Nothing outside guest memory may be touched, and everything ends.
 
-use crate::memory::GuestMemory;
-use crate::queue::{Queue, QueueLayout};
-use crate::request::{Disk, Request, Status, ID_SIZE};
+use super::request::{Disk, Request, Status, ID_SIZE};
+use crate::virtio::{GuestMemory, Queue, QueueLayout};
 use tane_images::{Backend, Ram};
 
 /// Bytes of guest memory. Small, so that random addresses often lie in it.
@@ -48,7 +47,7 @@ pub fn fuzz_queue(data: &[u8]) {
     let disk = Disk {
         backend: &backend,
         read_only: head[4] & 4 != 0,
-        unit: crate::request::SECTOR,
+        unit: super::request::SECTOR,
         serial: &[b's'; ID_SIZE],
     };
     let mut request = Request::default();

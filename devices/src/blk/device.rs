@@ -4,21 +4,17 @@
 //! host's page cache can answer at once is answered there, which saves two
 //! changes of thread per request; everything else goes to a pool.
 
-use crate::blk_config::{self, CONFIG_WCE};
-use crate::counters::{count, Counters};
-use crate::device::Device;
+use super::config::{self, CAPACITY, CONFIG_WCE, QUEUE_SIZE};
+use super::counters::{count, Counters};
+use super::request::{Disk, Failure, Request, Status, ID_SIZE, SECTOR};
 use crate::pool::Pool;
-use crate::queue::Queue;
-use crate::request::{Disk, Failure, Request, Status, ID_SIZE, SECTOR};
-use crate::slot::Slot;
+use crate::virtio::{Attached, Device, Queue, Slot};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use tane_images::Backend;
 
-pub use crate::blk_config::{CAPACITY, QUEUE_SIZE};
-
-pub const VIRTIO_ID_BLOCK: u32 = 2;
+const VIRTIO_ID_BLOCK: u32 = 2;
 
 /// How much one notification does by itself, inside the CPU. Handing a request
 /// over costs what copying this much does, some 40 us; beyond it, others who
@@ -143,7 +139,9 @@ impl Block {
             write_cache: AtomicBool::new(true),
         });
         let worker = inner.clone();
-        let pool = Pool::new(inner.options.threads, move |job| worker.work(job));
+        let pool = Pool::new("tane-disk", inner.options.threads, move |job| {
+            worker.work(job)
+        });
         Arc::new(Self { inner, pool })
     }
 
@@ -169,7 +167,7 @@ impl Block {
 
     /// The capacity as the configuration has it: in sectors, the last unit whole.
     pub fn capacity(&self) -> [u8; 8] {
-        blk_config::capacity(self.inner.backend.size(), &self.inner.options)
+        config::capacity(self.inner.backend.size(), &self.inner.options)
     }
 }
 
@@ -179,12 +177,12 @@ impl Device for Block {
     }
 
     fn features(&self) -> u64 {
-        blk_config::features(self.inner.options.read_only)
+        config::features(self.inner.options.read_only)
     }
 
     fn config(&self) -> Vec<u8> {
         let backend = &*self.inner.backend;
-        blk_config::config(backend, &self.inner.options).to_vec()
+        config::config(backend, &self.inner.options).to_vec()
     }
 
     fn queue_sizes(&self) -> Vec<u16> {
@@ -200,8 +198,8 @@ impl Device for Block {
             self.inner.line(index).active = queue.map(|queue| Active {
                 queue,
                 slot: slot.clone(),
-                wce: features & blk_config::F_CONFIG_WCE != 0,
-                flush: features & blk_config::F_FLUSH != 0,
+                wce: features & config::F_CONFIG_WCE != 0,
+                flush: features & config::F_FLUSH != 0,
                 closed: false,
             });
         }
@@ -237,6 +235,15 @@ impl Device for Block {
         }
     }
 
+    fn is_busy(&self) -> bool {
+        let is_busy = |index| {
+            let line = self.inner.line(index);
+            let active = line.active.as_ref();
+            active.is_some_and(|active| active.queue.is_busy(active.closed))
+        };
+        (0..self.inner.lines.len()).any(is_busy)
+    }
+
     fn reset(&self) {
         for index in 0..self.inner.lines.len() {
             if let Some(active) = &mut self.inner.line(index).active {
@@ -253,6 +260,13 @@ impl Device for Block {
     fn stop(&self) {
         self.reset();
         self.pool.stop();
+    }
+}
+
+impl Attached<Block> {
+    /// The backend's size has changed: tell the driver.
+    pub fn resized(&self) {
+        self.change_config(CAPACITY, &self.device().capacity());
     }
 }
 
