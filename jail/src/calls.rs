@@ -28,6 +28,7 @@ const NO_THREAD: u32 = (libc::CLONE_PIDFD
     | libc::CLONE_IO) as u32;
 
 const ARCH_SET_GS: u32 = 0x1001;
+pub const ARCH_SET_FS: u32 = 0x1002;
 const ARCH_GET_GS: u32 = 0x1004;
 const PR_SET_VMA: u32 = 0x5356_4d41;
 
@@ -41,7 +42,7 @@ pub fn only(table: &mut Table, nr: i64, lists: Vec<Vec<Test>>) {
     table.insert(nr as u32, Verdict::If(lists, Some(libc::EPERM)));
 }
 
-fn one_of(table: &mut Table, nr: i64, argument: u32, values: &[u32]) {
+pub fn one_of(table: &mut Table, nr: i64, argument: u32, values: &[u32]) {
     let verdict = Verdict::OneOf(argument, values.to_vec(), libc::EPERM);
     table.insert(nr as u32, verdict);
 }
@@ -90,7 +91,11 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
 
     let no_code = vec![vec![is(2, CODE, 0)]];
     if jail.boots {
-        only(t, libc::SYS_mmap, memory(vec![vec![]]));
+        // Code is a kernel image's: of a file, and never written.
+        let files = (libc::MAP_ANONYMOUS | libc::MAP_SHARED) as u32;
+        let code = vec![is(2, libc::PROT_WRITE as u32, 0), is(3, files, 0)];
+        let lists = [&no_code[..], &[code]].concat();
+        only(t, libc::SYS_mmap, memory(lists));
         set(t, &[libc::SYS_memfd_create], &Verdict::Allow);
     } else {
         only(t, libc::SYS_mmap, memory(no_code.clone()));
@@ -211,9 +216,9 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
 }
 
 pub fn restrict(jail: &Jail, watchdog: Option<i32>) -> io::Result<()> {
-    let (table, others) = match jail.exec {
-        true => (programs::table(jail), Verdict::Allow),
-        false => (table(jail, watchdog), Verdict::Refuse(libc::ENOSYS)),
+    let table = match jail.exec {
+        true => programs::table(jail),
+        false => table(jail, watchdog),
     };
-    install(&mut assemble(&table, &others))
+    install(&mut assemble(&table, &Verdict::Refuse(libc::ENOSYS)))
 }

@@ -1,7 +1,7 @@
 //! The system calls of programs of the host. Nobody knows which of them they need: all
 //! are left but those that reach beyond the files and the process that they are given.
 
-use crate::calls::{clone_of_threads, memory, only, set, Table, CODE};
+use crate::calls::{clone_of_threads, memory, one_of, only, set, Table, ARCH_SET_FS, CODE};
 use crate::filter::{equals, is, Test, Verdict};
 use crate::lists::{ATTACKS, ENDS_OF_THE_NETWORK};
 use crate::Jail;
@@ -51,22 +51,70 @@ const REQUESTS: &[u32] = &[
 // linux/fcntl.h
 const F_SETSIG: i32 = 10;
 const F_SETOWN_EX: i32 = 15;
+// What libc has no names for.
+const FCHMODAT2: i64 = 452;
+const MAP_SHADOW_STACK: i64 = 453;
+const MSEAL: i64 = 462;
+const IO_PGETEVENTS: i64 = 333;
+const FIRST_NEW: i64 = 424;
+const LAST_OLD: i64 = 334;
+/// _sysctl and other numbers below, behind which Linux has nothing any more.
+const EMPTY: &[i64] = &[
+    156, 174, 177, 178, 180, 181, 182, 183, 184, 185, 205, 211, 212, 214, 215, 236,
+];
 
 /// What they fail without, as on a host that does not have it: memory that outlives
 /// processes and that no limit counts.
 const SHARED_MEMORY: &[i64] = &[
     libc::SYS_shmget,
     libc::SYS_shmat,
+    libc::SYS_shmdt,
     libc::SYS_shmctl,
     libc::SYS_semget,
     libc::SYS_semctl,
     libc::SYS_semop,
     libc::SYS_msgget,
     libc::SYS_msgctl,
+    libc::SYS_semtimedop,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
     libc::SYS_mq_open,
     libc::SYS_mq_unlink,
+    libc::SYS_mq_timedsend,
+    libc::SYS_mq_timedreceive,
+    libc::SYS_mq_notify,
+    libc::SYS_mq_getsetattr,
     libc::SYS_memfd_secret,
     libc::SYS_remap_file_pages,
+    libc::SYS_uselib,
+    libc::SYS_sysfs,
+    libc::SYS_ustat,
+    // Asynchronous reads and writes, which programs do otherwise where they are not.
+    libc::SYS_io_setup,
+    libc::SYS_io_submit,
+    libc::SYS_io_getevents,
+    IO_PGETEVENTS,
+    libc::SYS_io_cancel,
+    libc::SYS_io_destroy,
+];
+
+/// What files have beside their content, by name: Landlock does not know it, and these
+/// change it wherever the user may.
+const METADATA: &[i64] = &[
+    libc::SYS_chmod,
+    libc::SYS_fchmodat,
+    FCHMODAT2,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+    libc::SYS_fchownat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
+    libc::SYS_utimensat,
 ];
 
 /// Other processes, sessions, and the host as a whole.
@@ -101,21 +149,62 @@ const OTHERS: &[i64] = &[
     libc::SYS_mknod,
     libc::SYS_name_to_handle_at,
     libc::SYS_fanotify_init,
+    libc::SYS_fanotify_mark,
+    libc::SYS_inotify_init,
+    libc::SYS_inotify_init1,
+    libc::SYS_inotify_add_watch,
+    libc::SYS_inotify_rm_watch,
+    libc::SYS_quotactl_fd,
+    libc::SYS_process_mrelease,
+    libc::SYS_get_robust_list,
     libc::SYS_pkey_mprotect,
+    // Whose turn it is, at processors, disks and memory.
+    libc::SYS_setpriority,
+    libc::SYS_ioprio_set,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setscheduler,
+    libc::SYS_sched_setattr,
+    libc::SYS_mlock,
+    libc::SYS_mlock2,
+    libc::SYS_mlockall,
+    libc::SYS_mbind,
+    libc::SYS_set_mempolicy,
+    libc::SYS_set_mempolicy_home_node,
+    libc::SYS_migrate_pages,
+    libc::SYS_move_pages,
+    // Other users.
+    libc::SYS_setuid,
+    libc::SYS_setgid,
+    libc::SYS_setreuid,
+    libc::SYS_setregid,
+    libc::SYS_setresuid,
+    libc::SYS_setresgid,
+    libc::SYS_setfsuid,
+    libc::SYS_setfsgid,
+    libc::SYS_setgroups,
+    // Processors' oddities, and pages that wander between processes.
+    libc::SYS_modify_ldt,
+    libc::SYS_vmsplice,
+    MAP_SHADOW_STACK,
 ];
 
 fn not(test: Test) -> Test {
     Test { not: true, ..test }
 }
 
-/// All but the attacks.
+/// All that Linux 6.12 has but the attacks. Of what it does not have nobody here knows
+/// what it would do.
 pub fn table(jail: &Jail) -> Table {
     let mut table = Table::new();
     let t = &mut table;
+    let known = (0..=LAST_OLD).chain(FIRST_NEW..=MSEAL);
+    let known: Vec<_> = known.filter(|nr| !EMPTY.contains(nr)).collect();
+    set(t, &known, &Verdict::Allow);
     set(t, ATTACKS, &Verdict::Kill);
     set(t, ENDS_OF_THE_NETWORK, &Verdict::Kill);
     set(t, SHARED_MEMORY, &Verdict::Refuse(libc::ENOSYS));
     set(t, OTHERS, &Verdict::Refuse(libc::EPERM));
+    set(t, METADATA, &Verdict::Refuse(libc::EPERM));
     // It has its threads, and is the only process: so it ends when it is ended, and has
     // no more memory than one.
     clone_of_threads(t, Some(libc::EPERM));
@@ -124,15 +213,23 @@ pub fn table(jail: &Jail) -> Table {
     only(t, libc::SYS_kill, vec![vec![equals(0, me)]]);
     only(t, libc::SYS_tgkill, vec![vec![equals(0, me)]]);
     // Nor are there signals by way of a file's owner, and no limits of others.
-    let owners = [libc::F_SETOWN, F_SETSIG, F_SETOWN_EX];
+    let owners = [libc::F_SETOWN, F_SETSIG, F_SETOWN_EX, libc::F_NOTIFY];
     let owners = owners.map(|command| not(equals(1, command as u32)));
     only(t, libc::SYS_fcntl, vec![owners.to_vec()]);
     let itself = vec![vec![equals(0, 0)], vec![equals(0, me)]];
     only(t, libc::SYS_prlimit64, itself);
-    // Else it would outlive who started it.
-    let death = not(equals(0, libc::PR_SET_PDEATHSIG as u32));
-    let dumps = not(equals(0, libc::PR_SET_DUMPABLE as u32));
-    only(t, libc::SYS_prctl, vec![vec![death, dumps]]);
+    // Not PR_SET_PDEATHSIG: it would outlive who started it.
+    let names = [
+        libc::PR_SET_NAME,
+        libc::PR_GET_NAME,
+        libc::PR_GET_DUMPABLE,
+        libc::PR_SET_NO_NEW_PRIVS,
+        libc::PR_GET_NO_NEW_PRIVS,
+        libc::PR_SET_VMA,
+    ];
+    one_of(t, libc::SYS_prctl, 0, &names.map(|name| name as u32));
+    only(t, libc::SYS_sched_setaffinity, vec![vec![equals(0, 0)]]);
+    only(t, libc::SYS_arch_prctl, vec![vec![equals(0, ARCH_SET_FS)]]);
     only(t, libc::SYS_personality, vec![vec![equals(0, u32::MAX)]]);
     only(
         t,

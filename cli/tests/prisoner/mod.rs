@@ -3,6 +3,11 @@
 //! the one that is installed, and its jail its own.
 #![allow(dead_code)] // every test program uses a part of it
 
+pub mod attacks;
+pub mod filter;
+pub mod listed;
+pub mod names;
+
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::process::Child;
@@ -46,6 +51,23 @@ fn waits_in(pid: u32, tid: i32) -> Option<(i64, u64, u64)> {
     Some((number, hex(words.get(1)?)?, hex(words.last()?)?))
 }
 
+/// A `syscall` instruction of the vdso.
+fn instruction(pid: u32) -> u64 {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("its memory");
+    let line = maps.lines().find(|line| line.ends_with("[vdso]"));
+    let range = line
+        .and_then(|line| line.split(' ').next())
+        .expect("a vdso");
+    let (from, to) = range.split_once('-').expect("a range");
+    let number = |text| u64::from_str_radix(text, 16).expect("an address");
+    let (from, to) = (number(from), number(to));
+    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).expect("its memory");
+    let mut code = vec![0; (to - from) as usize];
+    std::os::unix::fs::FileExt::read_exact_at(&memory, &mut code, from).expect("its code");
+    let at = code.windows(2).position(|pair| pair == [0x0f, 0x05]);
+    from + at.expect("a system call") as u64
+}
+
 pub fn threads(pid: u32) -> Vec<i32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("its threads");
     let name = |t: std::fs::DirEntry| t.file_name().to_str()?.parse().ok();
@@ -75,6 +97,26 @@ impl Prisoner {
         Prisoner::stop(tid, behind - 2)
     }
 
+    /// The first thread of a process, in whatever it does, once that many filters hold.
+    pub fn behind(pid: u32, filters: usize) -> Prisoner {
+        eventually("the jail closes", || {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
+            let status = status.expect("a process that lives");
+            let mut lines = status.lines();
+            let found = lines.find_map(|line| line.strip_prefix("Seccomp_filters:"));
+            found.is_some_and(|found| found.trim().parse() == Ok(filters))
+        });
+        let mut it = Prisoner::stop(pid as i32, instruction(pid));
+        // Its own stack may be a small one of the kernel's.
+        let memory = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+        let mapped = it.call(libc::SYS_mmap, &[0, 1 << 16, 3, memory, u64::MAX, 0]);
+        let Outcome::Returned(at @ 1..) = mapped else {
+            panic!("memory: {mapped:?}");
+        };
+        it.room = at as u64 + 4096;
+        it
+    }
+
     /// Another thread of the same process.
     pub fn beside(&self, tid: i32) -> Prisoner {
         Prisoner::stop(tid, self.site)
@@ -82,6 +124,10 @@ impl Prisoner {
 
     pub fn tid(&self) -> i32 {
         self.tid
+    }
+
+    pub fn is_alive(&self) -> bool {
+        self.alive
     }
 
     fn stop(tid: i32, site: u64) -> Prisoner {
@@ -111,14 +157,39 @@ impl Prisoner {
     }
 
     fn poke(&self, place: u64, text: &CStr) -> u64 {
-        let mut bytes = text.to_bytes_with_nul().to_vec();
+        self.write(place, text.to_bytes_with_nul());
+        place
+    }
+
+    fn write(&self, place: u64, bytes: &[u8]) {
+        let mut bytes = bytes.to_vec();
         bytes.resize(bytes.len().next_multiple_of(8), 0);
         for (i, word) in bytes.chunks(8).enumerate() {
             let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
             let at = place + 8 * i as u64;
             assert_eq!(trace(libc::PTRACE_POKEDATA, self.tid, at, word), 0);
         }
-        place
+    }
+
+    /// Has the thread do a call as 32-bit programs do.
+    pub fn call_of_32_bits(&mut self, number: i64, arguments: &[u64]) -> Outcome {
+        let before = self.peek(self.site);
+        self.write(self.site, &((before & !0xffff) | 0x80cd).to_le_bytes());
+        let outcome = self.call(number, arguments);
+        if self.alive {
+            self.write(self.site, &before.to_le_bytes());
+        }
+        outcome
+    }
+
+    fn peek(&self, at: u64) -> u64 {
+        let mut word = 0u64;
+        let into = &raw mut word as u64;
+        // SAFETY: the system call writes a word there.
+        let done =
+            unsafe { libc::syscall(libc::SYS_ptrace, libc::PTRACE_PEEKDATA, self.tid, at, into) };
+        assert_eq!(done, 0, "ptrace");
+        word
     }
 
     /// Waits for the end of a thread that stays stopped.

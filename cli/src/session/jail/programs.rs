@@ -11,7 +11,7 @@ use tane::jail::Jail;
 
 /// What programs are, and what they read wherever they run: their settings, what is
 /// mounted, what disks and processors there are. Of processes only their own.
-const SYSTEM: [&str; 26] = [
+const SYSTEM: [&str; 31] = [
     "/bin",
     "/lib",
     "/lib32",
@@ -31,7 +31,12 @@ const SYSTEM: [&str; 26] = [
     "/proc/filesystems",
     "/proc/meminfo",
     "/proc/partitions",
-    "/proc/self",
+    "/proc/self/maps",
+    "/proc/self/mountinfo",
+    "/proc/self/mounts",
+    "/proc/self/stat",
+    "/proc/self/statm",
+    "/proc/self/status",
     "/proc/swaps",
     "/proc/version",
     "/sys/block",

@@ -1,0 +1,308 @@
+//! What the jail leaves open, as a whole: in each verb the filters that the host has for
+//! the process that runs Linux are worked out and compared with docs/jail-calls.md, and
+//! the attacks of prisoner/attacks.txt are tried in it.
+
+mod common;
+mod jailed;
+mod prisoner;
+
+use common::*;
+use jailed::{has_prisoners, image, Running};
+use prisoner::filter::Filters;
+use prisoner::{attacks, listed, Prisoner};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use tane_test_support::eventually;
+use tane_test_support::http::Server;
+
+/// nobody's
+const USER: u32 = 65534;
+
+/// A verb in the middle of its work.
+struct Verb {
+    /// Of docs/jail-calls.md.
+    class: char,
+    /// How many filters it has when its last jail has closed.
+    filters: usize,
+    words: &'static [&'static str],
+    who: Who,
+}
+
+/// Which of a command's processes.
+#[derive(Clone, Copy, PartialEq)]
+enum Who {
+    Itself,
+    /// The process that it started last.
+    Child,
+    /// What that one started: a program of the host.
+    Grandchild,
+}
+
+const fn verb(class: char, filters: usize, words: &'static [&'static str]) -> Verb {
+    Verb {
+        class,
+        filters,
+        words,
+        who: Who::Itself,
+    }
+}
+
+/// The first of each class stands for it where attacks are tried.
+const VERBS: &[Verb] = &[
+    verb('L', 2, &["cat", "disk.img:/big"]),
+    verb('L', 2, &["ls", "-l", "disk.img:/"]),
+    verb('L', 2, &["find", "disk.img:/"]),
+    verb('L', 2, &["stat", "disk.img:/big"]),
+    verb('L', 2, &["du", "disk.img:/"]),
+    verb('L', 2, &["inspect", "disk.img"]),
+    verb('L', 2, &["diff", "disk.img:/", "other.img:/tree"]),
+    verb('L', 2, &["cat", "disk.img:/big", "other.img:/tree/big"]),
+    verb('L', 2, &["tar", "create", "-", "disk.img:/."]),
+    verb('L', 2, &["tar", "extract", "-", "written.img:/"]),
+    verb('L', 2, &["--json", "trim", "written.img"]),
+    verb('I', 2, &["diff", "disk.img:/", "other"]),
+    verb('I', 2, &["--json", "cp", "tree/big", "written.img:/"]),
+    verb('O', 2, &["--json", "cp", "disk.img:/big", "out"]),
+    verb(
+        'O',
+        2,
+        &["--json", "convert", "disk.img", "out/converted.qcow2"],
+    ),
+    verb('O', 2, &["fsck", "disk.img"]),
+    verb('O', 2, &["mkfs", "--force", "written.img"]),
+    verb(
+        'D',
+        2,
+        &["--json", "cp", "--devices", "disk.img:/big", "out/d"],
+    ),
+    verb('S', 1, &["sh", "-c", "cat /big", "disk.img"]),
+    verb(
+        'H',
+        1,
+        &["sh", "--share", "out", "-c", "cat /big", "disk.img"],
+    ),
+    verb('F', 1, &["make-image", "tree", "out/made.img"]),
+    verb('F', 1, &["resize", "written.img", "128M"]),
+    Verb {
+        who: Who::Child,
+        ..verb('N', 1, &["cat", "http:/big"])
+    },
+    Verb {
+        who: Who::Grandchild,
+        ..verb('T', 1, &["fsck", "disk.img"])
+    },
+];
+
+/// Where the commands work: in `place`; beside it lies what is not theirs.
+struct Setting {
+    s: Scratch,
+    server: Server,
+    user: u32,
+}
+
+impl Setting {
+    fn new(user: u32) -> Setting {
+        let s = Scratch::new();
+        image(&s, 0);
+        s.write("other/tree/big", b"another");
+        s.ext4("other.img", Some(&s.join("other")), 16);
+        std::fs::copy(s.join("disk.img"), s.join("written.img")).expect("a copy");
+        for (name, sleeps) in [("out", false), ("outside", false), ("bin", true)] {
+            std::fs::create_dir(s.join(name)).expect("a directory");
+            for program in ["e2fsck", "mke2fs", "resize2fs"] {
+                if sleeps {
+                    let path =
+                        s.write(&format!("bin/{program}"), b"#!/bin/sh\nexec sleep 100000\n");
+                    succeed(s.tool("chmod").arg("+x").arg(path));
+                }
+            }
+        }
+        succeed(s.command("tar", "-cf tree.tar tree").current_dir(s.path()));
+        s.write("outside/secret", b"a secret");
+        let server = Server::of(s.read("disk.img"));
+        succeed(
+            s.tool("chown")
+                .arg("-R")
+                .arg(user.to_string())
+                .arg(s.path()),
+        );
+        Setting { s, server, user }
+    }
+
+    fn outside(&self) -> std::path::PathBuf {
+        self.s.join("outside")
+    }
+
+    /// Starts it. What it says, nobody takes.
+    fn start(&self, verb: &Verb) -> (Running, OwnedFd, u32) {
+        let (full, blocked) = full_pipe();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tane"));
+        command.current_dir(self.s.path());
+        let url = format!("{}:/big", self.server.url("disk.img"));
+        for word in verb.words {
+            command.arg(if *word == "http:/big" {
+                url.as_str()
+            } else {
+                word
+            });
+        }
+        let places = std::env::var("PATH").unwrap_or_default();
+        let bin = self.s.join("bin");
+        command.env("PATH", format!("{}:{places}", bin.display()));
+        command.stdin(Stdio::piped());
+        command.stdout(blocked).stderr(Stdio::inherit());
+        if self.user != 0 {
+            command.uid(self.user).gid(self.user);
+        }
+        let command = Running(command.spawn().expect("tane"));
+        // An archive that does not end.
+        let begun = &self.s.read("tree.tar")[..1 << 15];
+        let mut stdin = command.0.stdin.as_ref().expect("a pipe");
+        stdin.write_all(begun).expect("room in it");
+        let mut pid = command.0.id();
+        for _ in 0..verb.who as usize {
+            pid = child_of(pid);
+        }
+        if verb.who == Who::Grandchild {
+            // It is sleep(1) in the end.
+            let wait = format!("{} ", libc::SYS_clock_nanosleep);
+            eventually("the program runs", || {
+                let call = std::fs::read_to_string(format!("/proc/{pid}/syscall"));
+                call.is_ok_and(|call| call.starts_with(&wait))
+            });
+        }
+        (command, full, pid)
+    }
+}
+
+/// A pipe that holds as much as it can, so that who writes to it waits.
+fn full_pipe() -> (OwnedFd, OwnedFd) {
+    let mut ends = [-1; 2];
+    // SAFETY: room for two descriptors, which are ours alone.
+    let (reader, writer) = unsafe {
+        assert_eq!(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC), 0);
+        (OwnedFd::from_raw_fd(ends[0]), File::from_raw_fd(ends[1]))
+    };
+    let wait = |flags: i32| {
+        // SAFETY: no memory involved.
+        assert_eq!(
+            unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETFL, flags) },
+            0
+        );
+    };
+    wait(libc::O_NONBLOCK);
+    while (&writer).write(&[0; 4096]).is_ok() {}
+    wait(0);
+    (reader, writer.into())
+}
+
+/// The child that was started last.
+fn child_of(pid: u32) -> u32 {
+    let mut found = None;
+    eventually("a child runs", || {
+        let all = std::fs::read_dir("/proc").expect("processes").flatten();
+        let all = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let is_child = |child: &u32| {
+            let status = std::fs::read_to_string(format!("/proc/{child}/status"));
+            status.is_ok_and(|status| status.contains(&format!("\nPPid:\t{pid}\n")))
+        };
+        found = all.filter(is_child).max();
+        found.is_some()
+    });
+    found.expect("just found")
+}
+
+#[test]
+fn what_the_jail_allows_is_listed_with_its_reason() {
+    if !has_prisoners() || !has_landlock() {
+        return;
+    }
+    let setting = Setting::new(0);
+    let mut wrong = BTreeSet::new();
+    for verb in VERBS {
+        let (_command, _pipe, pid) = setting.start(verb);
+        let thread = Prisoner::behind(pid, verb.filters);
+        let filters = Filters::of(&thread);
+        wrong.extend(listed::differences(&filters, pid, verb.class));
+    }
+    #[cfg(feature = "fuse")]
+    if common::fuse::has_fuse() {
+        let mounted = common::fuse::Mounted::new(&setting.s, &["--rw", "written.img"]);
+        let pid = mounted.server() as u32;
+        let thread = Prisoner::behind(pid, 2);
+        wrong.extend(listed::differences(&Filters::of(&thread), pid, 'M'));
+    }
+    let all: Vec<_> = wrong.into_iter().collect();
+    assert!(all.is_empty(), "docs/jail-calls.md:\n{}", all.join("\n"));
+}
+
+/// One of each class; those that end the process, one for each call in the first class, in
+/// the others one for all.
+fn attacked_by(user: u32) {
+    if !has_prisoners() || !has_landlock() || !can_be_reached(user) {
+        return;
+    }
+    let setting = Setting::new(user);
+    let place = setting.outside();
+    let all = attacks::all();
+    let mut wrong = Vec::new();
+    let mut classes = BTreeSet::new();
+    for verb in VERBS.iter().filter(|verb| classes.insert(verb.class)) {
+        let started = setting.start(verb);
+        let mut thread = Prisoner::behind(started.2, verb.filters);
+        let filters = Filters::of(&thread);
+        let mut deadly = Vec::new();
+        for attack in &all {
+            if attack.kills(&filters, &thread, started.2, &place) {
+                deadly.push(attack);
+            } else {
+                wrong.extend(attack.run(&mut thread, &filters, started.2, verb.class, &place));
+                assert!(thread.is_alive(), "{}: {}", verb.class, attack.line);
+            }
+        }
+        let mut calls = BTreeSet::new();
+        deadly.retain(|attack| calls.insert(if verb.class == 'L' { attack.call } else { "" }));
+        assert!(!deadly.is_empty());
+        drop((thread, started));
+        for attack in deadly {
+            let started = setting.start(verb);
+            let mut thread = Prisoner::behind(started.2, verb.filters);
+            wrong.extend(attack.run(&mut thread, &filters, started.2, verb.class, &place));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(setting.s.read("outside/secret"), b"a secret");
+    let names = std::fs::read_dir(&place).expect("a listing");
+    assert_eq!(names.count(), 1);
+}
+
+/// Whether this user can start the command, and read the kernel image; else the test is
+/// skipped.
+fn can_be_reached(user: u32) -> bool {
+    let kernel = tane::default_image().expect("a kernel");
+    let files = [Path::new(env!("CARGO_BIN_EXE_tane")), &kernel];
+    let reached = files.iter().all(|file| {
+        let mut test = Command::new("test");
+        test.arg("-r").arg(file).uid(user).gid(user);
+        test.status().expect("test").success()
+    });
+    if !reached {
+        tane_test_support::skip("the command lies where only root can read");
+    }
+    reached
+}
+
+#[test]
+fn no_attack_from_inside_a_command_of_roots_succeeds() {
+    attacked_by(0);
+}
+
+#[test]
+fn no_attack_from_inside_a_command_of_an_ordinary_user_succeeds() {
+    attacked_by(USER);
+}
