@@ -34,6 +34,6 @@ pub use check::{check, check_with, Step, Why};
 pub use decode::{decode, Bad, Instruction, Memory};
 pub use form::{Encoding, Flow, Form, Map, Op, Prefix};
 pub use layout::{Layout, PAGE};
-pub use module::{Export, Module, IMPORT};
+pub use module::{Export, Module, EMPTY, IMPORT};
 pub use rule::{Refusal, Rule};
 pub use table::forms;

@@ -4,7 +4,8 @@
 //! 0   "TMOD"           magic
 //! 4   version          1
 //! 8   code             bytes
-//! 12  table            entries, of 4 bytes: where in the code, or IMPORT | which import
+//! 12  table            entries, of 4 bytes: where in the code, or IMPORT | which import,
+//!                      or EMPTY
 //! 16  read-only data   bytes
 //! 20  data             bytes
 //! 24  zeroes           bytes behind the data
@@ -20,6 +21,9 @@ use crate::rule::Refusal;
 
 /// In an entry of the table: the rest is the number of an import.
 pub const IMPORT: u32 = 1 << 31;
+
+/// An entry of the table that stands for nothing: calling it is a fault.
+pub const EMPTY: u32 = u32::MAX;
 
 const HEADER: usize = 44;
 pub(crate) const VERSION: u32 = 1;
@@ -156,6 +160,7 @@ impl<'a> Module<'a> {
         let is_code = |at: u32| (at as usize) < code;
         for entry in &self.table {
             let known = match entry & IMPORT != 0 {
+                true if *entry == EMPTY => true,
                 true => ((entry & !IMPORT) as usize) < self.imports.len(),
                 false => is_code(*entry),
             };

@@ -3,7 +3,7 @@
 mod module;
 
 use module::{around, one, refused, twins};
-use tane_checked::{check, Layout, Module, Rule, IMPORT};
+use tane_checked::{check, Layout, Module, Rule, EMPTY, IMPORT};
 
 const RET: u8 = 0xc3;
 
@@ -55,6 +55,7 @@ fn changed(change: impl FnOnce(&mut Module<'_>)) -> Option<Rule> {
 fn r1_names_of_nothing_and_twice_the_same_are_refused() {
     let refused = Some(Rule::Container);
     assert_eq!(changed(|m| m.table[1] = IMPORT | 1), refused);
+    assert_eq!(changed(|m| m.table[1] = EMPTY), None);
     assert_eq!(changed(|m| m.table[0] = 2), refused);
     assert_eq!(changed(|m| m.exports[0].at = 2), refused);
     assert_eq!(changed(|m| m.exports[0].at = 1), None);

@@ -327,6 +327,7 @@ verbs! {
     Syscall(syscall) "syscall",
     Dmesg(dmesg) "dmesg",
     Kaslr(kaslr) "kaslr",
+    Check(check) "check",
     Bench(bench) "bench",
     #[command(hide = true)]
     Generate(generate) "generate",

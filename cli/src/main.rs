@@ -126,6 +126,7 @@ fn run(verb: Verb, global: &Global) -> failure::Result<u8> {
         Verb::Syscall(a) => verbs::syscall::run(a, global),
         Verb::Dmesg(a) => verbs::dmesg::run(a, global),
         Verb::Kaslr(a) => verbs::kaslr::run(a, global),
+        Verb::Check(a) => verbs::check::run(a, global),
         Verb::Bench(_) => verbs::bench::start(&std::env::args_os().collect::<Vec<_>>()),
         Verb::Generate(a) => verbs::generate::run(a),
     }

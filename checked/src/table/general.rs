@@ -83,6 +83,7 @@ pub(super) const FORMS: &[Form] = &[
     byte(0x88, "mov", &[Eb, Gb]), byte(0x89, "mov", &[Ev, Gv]),
     byte(0x8a, "mov", &[Gb, Eb]), byte(0x8b, "mov", &[Gv, Ev]),
     byte(0x8d, "lea", &[Gv, M]),
+    byte(0x91, "xchg", &[Av, Zv]),
     byte(0x90, "nop", &[]), form(Encoding::Legacy, Byte, Prefix::PF3, 0x90, "pause", &[]),
     byte(0x98, "cwde", &[Av]), byte(0x99, "cdq", &[Av]),
     byte(0xa8, "test", &[Ab, Ib]), byte(0xa9, "test", &[Av, Iz]),

@@ -232,6 +232,7 @@ impl Shell {
             Verb::Bench(_)
             | Verb::Generate(_)
             | Verb::Kaslr(_)
+            | Verb::Check(_)
             | Verb::Mount(_)
             | Verb::Sh(_)
             | Verb::Umount(_) => {

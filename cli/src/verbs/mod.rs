@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod cat;
 mod change;
+pub mod check;
 pub mod chmod;
 pub mod chown;
 pub mod convert;
