@@ -434,7 +434,10 @@ struct tane_image_options {
 	const char *const *trust;
 	/* Further images of the same machine: such a list, or NULL. */
 	const char *const *with;
-	/* Passphrases and keys, each for any LUKS volume that it opens. */
+	/*
+	 * Passphrases and keys, each for any LUKS volume that it opens, and any
+	 * image that is encrypted as a whole.
+	 */
 	const struct tane_secret *secrets;
 	size_t secret_count;
 	/*

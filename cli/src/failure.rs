@@ -99,7 +99,8 @@ impl Failure {
             return Failure::interrupted();
         }
         let Some(path) = error.path() else {
-            return Failure::image(said(error)).errno(Some(Errno(error.errno())));
+            let failure = Failure::image(said(error)).errno(Some(Errno(error.errno())));
+            return failure.with_key(error.errno());
         };
         let bytes = path.as_os_str().as_bytes();
         let failure = Failure::image(format!("{}: {}", path.display(), said(error)));
@@ -109,6 +110,15 @@ impl Failure {
             .about(bytes)
             .errno(Some(Errno(error.errno())))
             .remedy_of(hint)
+            .with_key(error.errno())
+    }
+
+    /// The same, with how a key is given if that is what is missing.
+    pub fn with_key(self, errno: i32) -> Self {
+        match errno {
+            libc::ENOKEY => self.remedy("--passphrase-file or --key-file opens it"),
+            _ => self,
+        }
     }
 
     /// A file of the host that the command itself needs.

@@ -59,7 +59,8 @@ fn what_is_not_so_is_not_as_the_schema_says() {
     let schema = of_inspect();
     let good = json!({
         "image": "a", "size": 1, "allocated": null, "format": "raw", "table": null,
-        "layers": [{"path": "a", "format": "raw"}], "volumes": [],
+        "encrypted": null, "volumes": [],
+        "layers": [{"path": "a", "format": "raw", "encrypted": null}],
     });
     let mut bad = Vec::new();
     check(&schema, &schema, &good, "", &mut bad);
@@ -68,6 +69,7 @@ fn what_is_not_so_is_not_as_the_schema_says() {
         ("size", json!(-1)),
         ("size", json!("1")),
         ("format", json!("floppy")),
+        ("encrypted", json!("rot13")),
         ("layers", json!([{"path": "a"}])),
         ("volumes", json!([{}])),
         ("more", json!(1)),

@@ -8,6 +8,7 @@
 
 use crate::backend::{check_range, in_steps, refuse_write, Backend};
 use crate::buffers::{buffer, buffer_mut, clear, scatter, slice, total, Buffers};
+use crate::crypt::Crypt;
 use crate::pages::Pages;
 use std::collections::HashMap;
 use std::io;
@@ -37,6 +38,11 @@ pub(crate) trait Map: Send + Sync {
     /// at least one, and not beyond the block. Errors: `WouldBlock` as
     /// [`Pages::get`].
     fn find(&self, pages: &Pages, offset: u64, wait: bool) -> io::Result<(Place, u64)>;
+
+    /// The cipher of what is [`Place::At`] a place of the file.
+    fn crypt(&self) -> Option<&Crypt> {
+        None
+    }
 
     /// For a file of `end` bytes: where the data of one more block goes, and how
     /// long the file is then.
@@ -157,7 +163,8 @@ impl<M: Map> Blocks<M> {
             Place::At(at) => {
                 check_range(self.file().size(), at, len as u64)
                     .map_err(|_| crate::pages::invalid("a block is behind the end of the file"))?;
-                return self.file().read(to, at);
+                let read = |to: Buffers, at| self.file().read(to, at).map(|()| true);
+                return self.read_at(to, (at, offset), read).map(drop);
             }
             Place::Unpacked(bytes, from) => match bytes.get(from..from + len) {
                 Some(part) => unsafe { scatter(part, to) },
@@ -170,6 +177,19 @@ impl<M: Map> Blocks<M> {
             },
         }
         Ok(())
+    }
+
+    /// What is at a place of the file, and belongs at that offset of the disk, by `read`.
+    fn read_at(
+        &self,
+        to: Buffers,
+        (at, offset): (u64, u64),
+        read: impl FnOnce(Buffers, u64) -> io::Result<bool>,
+    ) -> io::Result<bool> {
+        match self.map.crypt() {
+            Some(crypt) => crypt.read(self.file(), to, (at, offset), read),
+            None => read(to, at),
+        }
     }
 
     /// The block's place in the file, of all its bytes; made if need be.
@@ -366,7 +386,9 @@ impl<M: Map> Backend for Blocks<M> {
             let to = slice(to, from, n);
             let at = offset + from as u64;
             let done = match (&place, &self.below) {
-                (Place::At(at), _) => self.file().try_read(&to, *at)?,
+                (Place::At(place), _) => self.read_at(&to, (*place, at), |to, place| {
+                    self.file().try_read(to, place)
+                })?,
                 (Place::Absent, Some(below)) => {
                     at + n as u64 <= below.size() && below.try_read(&to, at)?
                 }

@@ -26,7 +26,7 @@ pub fn create(file: File, format: Format, size: u64) -> io::Result<Arc<dyn Backe
         Format::Raw => Ok(file),
         Format::Qcow2 => {
             qcow2::create(file.clone(), size, None)?;
-            Opening::new(file, true)?.finish(None, None)
+            Opening::new(file, true, None)?.finish(None, None)
         }
         other => {
             let text = format!("{other} cannot be made; raw and qcow2 can");

@@ -1,6 +1,6 @@
 //! For the fuzz targets: a container of any bytes, opened, read and written.
 
-use crate::{buffer, buffer_mut, open_backend, Backend, Format, Ram};
+use crate::{buffer, buffer_mut, Backend, Format, ImageOptions, Ram};
 use std::sync::Arc;
 
 /// The first byte chooses the format, its highest bit whether it is written too, and
@@ -33,7 +33,9 @@ pub fn fuzz_container(data: &[u8]) {
     if file.write(&[buffer(bytes)], 0).is_err() {
         return;
     }
-    let Ok(disk) = open_backend(Arc::new(file), write, Some(format)) else {
+    let mut options = ImageOptions::new();
+    options.write(write).format(format).secret("a passphrase");
+    let Ok(disk) = options.open_backend(Arc::new(file)) else {
         return;
     };
     let size = disk.size();

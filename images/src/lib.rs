@@ -24,6 +24,7 @@
 //!     bitmap.rs     which sectors they have
 //!     parents.rs    what Microsoft's are above
 //!     kept.rs       what was unpacked
+//!   crypt/        what QEMU encrypts in its own
 //!   split.rs      pieces of any of them
 //!   android.rs    Android's sparse image
 //!     concat.rs     a disk in several files, or parts
@@ -46,6 +47,7 @@ mod buffers;
 mod callback;
 mod concat;
 mod create;
+mod crypt;
 mod direct;
 mod dmg;
 mod ewf;
@@ -85,6 +87,7 @@ pub use backend::{Backend, HostRange};
 pub use buffers::{buffer, buffer_mut, clear, gather, scatter, slice, total, Buffers};
 pub use callback::{Callback, Callbacks};
 pub use create::create;
+pub use crypt::{Encryption, Locked};
 pub use fault::{Failure, Fault, Operation};
 pub use format::{detect, Format};
 #[doc(hidden)]
@@ -92,7 +95,6 @@ pub use fuzz::fuzz_container;
 pub use host_reads::HostReads;
 pub use http::{is_beside, Login};
 pub use lock::{Lock, Patience};
-pub use open::open_backend;
 pub use options::{Image, ImageOptions, Layer};
 pub use overlay::Overlay;
 pub use power::Event;

@@ -9,6 +9,7 @@
 //! the image's own, or one that the caller has named.
 
 use crate::backend::Backend;
+use crate::crypt::{Encryption, Locked};
 use crate::family::{is_hidden, is_part};
 use crate::format::{detect, Format};
 use crate::host_use;
@@ -29,18 +30,6 @@ const DEPTH: usize = 32;
 /// Evidence of a terabyte is in hundreds.
 const FILES: usize = 2048;
 
-/// Open the container that is in `bytes`, which is no file and can name none:
-/// what refers to other files is refused.
-pub fn open_backend(
-    bytes: Arc<dyn Backend>,
-    write: bool,
-    format: Option<Format>,
-) -> io::Result<Arc<dyn Backend>> {
-    let options = ImageOptions::default();
-    let opener = Opener::new(&options);
-    opener.content(bytes, Path::new(""), write, Found::of(format), 0)
-}
-
 pub(crate) fn other(text: impl Into<String>) -> io::Error {
     io::Error::other(text.into())
 }
@@ -52,7 +41,13 @@ pub(crate) fn named(path: &Path, error: io::Error) -> io::Error {
     if name.is_empty() || text.starts_with(&name) || text.starts_with('/') {
         return error;
     }
-    io::Error::new(error.kind(), format!("{name}: {text}"))
+    let kind = error.kind();
+    let is_locked = error.get_ref().is_some_and(|inner| inner.is::<Locked>());
+    let text = format!("{name}: {text}");
+    match is_locked {
+        true => io::Error::new(kind, Locked(text)),
+        false => io::Error::new(kind, text),
+    }
 }
 
 pub(crate) struct Opener<'a> {
@@ -83,6 +78,12 @@ impl<'a> Opener<'a> {
     pub fn format(&self) -> Format {
         let layers = self.layers.lock().unwrap_or_else(|e| e.into_inner());
         layers.first().map_or(Format::Raw, |layer| layer.format)
+    }
+
+    /// Whether any of the files is.
+    pub fn is_encrypted(&self) -> bool {
+        let layers = self.layers.lock().unwrap_or_else(|e| e.into_inner());
+        layers.iter().any(|layer| layer.encryption.is_some())
     }
 
     pub fn into_layers(self) -> Vec<Layer> {
@@ -157,6 +158,16 @@ impl<'a> Opener<'a> {
         http::open(url, login, options.silence(), &say)
     }
 
+    /// A container that is no file: it can name none.
+    pub fn nameless(
+        &self,
+        bytes: Arc<dyn Backend>,
+        write: bool,
+        format: Option<Format>,
+    ) -> io::Result<Arc<dyn Backend>> {
+        self.content(bytes, Path::new(""), write, Found::of(format), 0)
+    }
+
     fn content(
         &self,
         bytes: Arc<dyn Backend>,
@@ -183,6 +194,7 @@ impl<'a> Opener<'a> {
             layers.push(Layer {
                 path: path.to_owned(),
                 format,
+                encryption: Encryption::of(&*bytes, format)?,
                 write,
             });
         }
@@ -349,6 +361,11 @@ impl Neighbours<'_> {
         self.opener.looks
     }
 
+    /// How an image is decrypted; none if it is only to be known which files there are.
+    pub fn keys(&self) -> Option<&ImageOptions> {
+        (!self.looks()).then_some(self.opener.options)
+    }
+
     /// What this image is called.
     pub fn names(&self) -> Vec<String> {
         names_of(self.path)
@@ -360,7 +377,7 @@ impl Neighbours<'_> {
     }
 
     fn qcow2(&self, file: Arc<dyn Backend>, write: bool) -> io::Result<Arc<dyn Backend>> {
-        let opening = Opening::new(file, write && !self.opener.looks)?;
+        let opening = Opening::new(file, write && !self.opener.looks, self.keys())?;
         let names = opening.names();
         let data = match (&names.data, opening.needs_data_file()) {
             (Some(name), true) => Some(self.open_raw(name, write)?),

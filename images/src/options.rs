@@ -1,6 +1,7 @@
 //! How an image file is opened, and what is put above it.
 
 use crate::backend::Backend;
+use crate::crypt::Encryption;
 use crate::format::{detect, Format};
 use crate::http::{Login, Url};
 use crate::lock::Patience;
@@ -18,6 +19,7 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 type Notice = dyn Fn(&str) + Send + Sync;
+type Ask = dyn Fn() -> Option<Vec<u8>> + Send + Sync;
 type Servers = dyn Fn(&str) -> io::Result<Arc<dyn Backend>> + Send + Sync;
 
 /// How an image file is opened.
@@ -29,6 +31,8 @@ pub struct ImageOptions {
     pub(crate) trusted: Vec<PathBuf>,
     overlay: Option<PathBuf>,
     in_memory: bool,
+    pub(crate) secrets: Vec<Vec<u8>>,
+    pub(crate) ask: Option<Arc<Ask>>,
     pub(crate) logins: Vec<Login>,
     timeout: Option<Duration>,
     pub(crate) patience: Option<Patience>,
@@ -42,6 +46,8 @@ pub struct ImageOptions {
 pub struct Layer {
     pub path: PathBuf,
     pub format: Format,
+    /// How what is in it is encrypted, if it is.
+    pub encryption: Option<Encryption>,
     /// It holds a part of the disk that is written, and is open for that.
     pub write: bool,
 }
@@ -98,6 +104,22 @@ impl ImageOptions {
     /// Keep what is written in memory, until the image is closed.
     pub fn overlay_in_memory(&mut self, yes: bool) -> &mut Self {
         self.in_memory = yes;
+        self
+    }
+
+    /// A passphrase, or the content of a key file, for containers that are encrypted:
+    /// every secret is tried on each of them. An error of opening one that none fits has
+    /// [`Locked`](crate::Locked) within it. QEMU's first encryption
+    /// ([`Encryption::Aes`]) takes the first, and cannot tell whether it is right.
+    pub fn secret(&mut self, secret: impl Into<Vec<u8>>) -> &mut Self {
+        self.secrets.push(secret.into());
+        self
+    }
+
+    /// Asked for a secret, again and again, as long as a container is locked and no
+    /// [`Self::secret`] was given; None ends it.
+    pub fn ask(&mut self, ask: impl Fn() -> Option<Vec<u8>> + Send + Sync + 'static) -> &mut Self {
+        self.ask = Some(Arc::new(ask));
         self
     }
 
@@ -158,7 +180,8 @@ impl ImageOptions {
         if let Some(file) = &self.overlay {
             let size = backend.size();
             let format = opener.format();
-            let opened = self.over(file, path, format, size, backend);
+            let is_encrypted = opener.is_encrypted();
+            let opened = self.over(file, path, (format, is_encrypted), size, backend);
             backend = opened.map_err(|e| named(file, e))?;
         }
         if self.write && !self.in_memory {
@@ -175,6 +198,12 @@ impl ImageOptions {
         }
         let layers = opener.into_layers();
         Ok(Image { backend, layers })
+    }
+
+    /// Open the container that is in `bytes`, which is no file and can name none: what
+    /// refers to other files is refused. Overlays are for files.
+    pub fn open_backend(&self, bytes: Arc<dyn Backend>) -> io::Result<Arc<dyn Backend>> {
+        Opener::new(self).nameless(bytes, self.write, self.format)
     }
 
     /// The files of the host that the image at `path` consists of, so that a jail can let
@@ -208,7 +237,7 @@ impl ImageOptions {
         &self,
         file: &Path,
         image: &Path,
-        format: Format,
+        (format, is_encrypted): (Format, bool),
         size: u64,
         below: Arc<dyn Backend>,
     ) -> io::Result<Arc<dyn Backend>> {
@@ -223,6 +252,9 @@ impl ImageOptions {
         }
         if !file.exists() {
             std::fs::File::create_new(file)?;
+            if is_encrypted {
+                self.say(file, "is not encrypted, as what is below it is");
+            }
             let access = Access {
                 write: true,
                 direct: false,
@@ -247,7 +279,7 @@ impl ImageOptions {
         if detect(&*raw)? != Format::Qcow2 {
             return Err(other("exists already and is no overlay; name another file"));
         }
-        let opening = Opening::new(raw, self.write)?;
+        let opening = Opening::new(raw, self.write, Some(self))?;
         let names = opening.names();
         if names.backing.as_deref() != Some(text) || names.data.is_some() {
             return Err(other(format!(

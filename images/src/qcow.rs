@@ -1,12 +1,14 @@
 //! qcow: the first version of QEMU's own format, which Xen had too. Two levels of
-//! tables; clusters are plain or compressed. Only read: QEMU itself advises to
+//! tables; clusters are plain, encrypted or compressed. Only read: QEMU itself advises to
 //! convert what it finds of them.
 
 use crate::backend::Backend;
 use crate::blocks::{read_only_map, Blocks, Map, Place};
+use crate::crypt::{Crypt, Encryption};
+use crate::format::Format;
 use crate::kept::Kept;
 use crate::open::Neighbours;
-use crate::pages::{be32, be64, invalid, read_exactly, unsupported, Pages};
+use crate::pages::{be32, be64, invalid, read_exactly, Pages};
 use std::io::{self, Read};
 use std::sync::Arc;
 
@@ -18,7 +20,10 @@ const LONGEST_NAME: u32 = 1023;
 
 /// Open a qcow that is in `file`; `others` opens the file that it names.
 pub(crate) fn open(file: Arc<dyn Backend>, others: &Neighbours) -> io::Result<Arc<dyn Backend>> {
-    let (map, backing) = Qcow::open(&*file)?;
+    let (mut map, backing) = Qcow::open(&*file)?;
+    if Encryption::of(&*file, Format::Qcow)?.is_some() {
+        map.crypt = others.keys().map(Crypt::aes).transpose()?;
+    }
     let below = backing.map(|name| others.open_parent(&name, None));
     let below = below.transpose()?;
     Ok(Arc::new(Blocks::new(map, file, below, false)))
@@ -30,6 +35,7 @@ struct Qcow {
     /// Of the entries in a table of the second level.
     table_bits: u32,
     top: u64,
+    crypt: Option<Crypt>,
     kept: Kept,
 }
 
@@ -40,11 +46,6 @@ impl Qcow {
         if !header.starts_with(b"QFI\xfb\0\0\0\x01") {
             return Err(invalid(
                 "its header is damaged: it lacks the mark of a qcow",
-            ));
-        }
-        if be32(&header, 36) != 0 {
-            return Err(unsupported(
-                "is encrypted; decrypt it first, with a QEMU that still does",
             ));
         }
         let (cluster_bits, table_bits) = (u32::from(header[32]), u32::from(header[33]));
@@ -72,6 +73,7 @@ impl Qcow {
             cluster_bits,
             table_bits,
             top,
+            crypt: None,
             kept: Kept::new(KEPT),
         };
         Ok((map, backing))
@@ -121,6 +123,10 @@ impl Map for Qcow {
             entry => Place::At(entry.saturating_add(within)),
         };
         Ok((place, rest))
+    }
+
+    fn crypt(&self) -> Option<&Crypt> {
+        self.crypt.as_ref()
     }
 
     read_only_map!();

@@ -21,6 +21,7 @@ mod stored;
 
 use crate::backend::{check_range, in_steps, refuse_write, Backend};
 use crate::buffers::{buffer, gather, scatter, total, Buffers};
+use crate::options::ImageOptions;
 use crate::pages::{be32, read_exactly};
 use checks::{check_counts, check_features};
 use imago::format::PreallocateMode;
@@ -60,16 +61,21 @@ enum By {
 }
 
 impl Opening {
-    pub fn new(file: Arc<dyn Backend>, write: bool) -> io::Result<Self> {
+    /// `keys`: how it is decrypted; without, only its names are to be known.
+    pub fn new(
+        file: Arc<dyn Backend>,
+        write: bool,
+        keys: Option<&ImageOptions>,
+    ) -> io::Result<Self> {
         check_features(&*file)?;
-        if let Some(reader) = Reader::of(&file)? {
+        if let Some(reader) = Reader::of(&file, keys.filter(|_| !write))? {
             return match write {
                 false => Ok(Self(By::Us(Box::new(reader)))),
                 true => Err(io::Error::new(
                     io::ErrorKind::ReadOnlyFilesystem,
                     format!(
-                        "{}, which are only read: put an overlay above it, or leave them out \
-                         (qemu-img convert -O qcow2)",
+                        "{}, and can only be read; put an overlay above it, or convert it \
+                         without that (qemu-img convert -O qcow2)",
                         reader.why
                     ),
                 )),
@@ -156,7 +162,7 @@ pub fn grow_qcow2(file: std::fs::File, size: u64) -> io::Result<()> {
         direct: false,
     };
     let file: Arc<dyn Backend> = Arc::new(crate::Raw::from_file(file, access)?);
-    let opening = Opening::new(file.clone(), true)?;
+    let opening = Opening::new(file.clone(), true, None)?;
     let names = opening.names();
     if names.backing.is_some() || names.data.is_some() || opening.needs_data_file() {
         let text = "is not all of its disk, which is in another file too: qemu-img resize";

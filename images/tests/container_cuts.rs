@@ -8,7 +8,7 @@ use common::{pattern, read, write};
 use qemu::*;
 use std::sync::Arc;
 use tane_images::power::{cut, Survives};
-use tane_images::{open_backend, Access, Event, Fault, Raw};
+use tane_images::{Access, Event, Fault, ImageOptions, Raw};
 
 const SIZE: usize = 4 << 20;
 const WRITE: Access = Access {
@@ -54,7 +54,10 @@ fn whenever_the_power_fails_the_container_is_sound_and_has_what_was_flushed() {
 
         let file = Arc::new(Raw::open(&folder.at("image"), WRITE).unwrap());
         let logged = Arc::new(Fault::logging(file));
-        let disk = open_backend(logged.clone(), true, None).unwrap();
+        let disk = ImageOptions::new()
+            .write(true)
+            .open_backend(logged.clone())
+            .unwrap();
         let mut numbers = Numbers(4242);
         let mut allowed = Allowed {
             flushed: start.clone(),
@@ -108,7 +111,7 @@ fn whenever_the_power_fails_the_container_is_sound_and_has_what_was_flushed() {
             }
             // And we read it as QEMU does.
             let file = Arc::new(Raw::open(&folder.at("image"), Access::default()).unwrap());
-            let disk = open_backend(file, false, None).unwrap();
+            let disk = ImageOptions::new().open_backend(file).unwrap();
             assert!(read(&*disk, 0, SIZE).unwrap() == got, "{name}");
         }
     }

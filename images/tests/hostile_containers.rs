@@ -78,7 +78,7 @@ fn damage(folder: &Folder, name: &str, numbers: &mut Numbers) {
             _ => name.split('-').next().unwrap().parse().unwrap(),
         };
         let mut options = ImageOptions::new();
-        options.format(format).write(write);
+        options.format(format).write(write).secret("a passphrase");
         let mut opened = options.open(folder.at("image"));
         if matches!(&opened, Err(e) if e.to_string().contains("only be read")) {
             opened = options.write(false).open(folder.at("image"));
@@ -94,6 +94,16 @@ fn damage(folder: &Folder, name: &str, numbers: &mut Numbers) {
     println!("{name}: {changed} refused when opened");
 }
 
+/// Encrypted inside, and how it is made.
+const ENCRYPTED: &[(&str, &str)] = &[
+    (
+        "qcow2-luks",
+        "-O qcow2 -o encrypt.format=luks,encrypt.iter-time=10",
+    ),
+    ("qcow2-aes", "-O qcow2 -o encrypt.format=aes"),
+    ("qcow-aes", "-O qcow -o encrypt.format=aes"),
+];
+
 #[test]
 fn mutated_images_of_each_kind_are_errors_or_disks() {
     limit_memory();
@@ -103,6 +113,16 @@ fn mutated_images_of_each_kind_are_errors_or_disks() {
         let folder = Folder::new();
         folder.write("disk", &bytes);
         folder.run(&format!("qemu-img convert -f raw {words} disk image"));
+        damage(&folder, name, &mut numbers);
+    }
+    for (name, words) in ENCRYPTED {
+        let folder = Folder::new();
+        folder.write("disk", &bytes);
+        let secret = "--object secret,id=s,data=a\u{a0}passphrase";
+        let words = format!("{words},encrypt.key-secret=s");
+        folder.run(&format!(
+            "qemu-img convert -f raw {secret} {words} disk image"
+        ));
         damage(&folder, name, &mut numbers);
     }
     let folder = Folder::new();

@@ -120,8 +120,8 @@ class Image(Closing):
     lower         images below this one, the topmost first, each as IMAGE or
                   IMAGE@SELECTOR: the files of all are seen as one, by overlayfs, for
                   reading
-    passphrase    of LUKS volumes: one, or several; bytes for the content of a key
-                  file
+    passphrase    of LUKS volumes, and of an image that is encrypted as a whole: one, or
+                  several; bytes for the content of a key file
     """
 
     def __init__(

@@ -72,6 +72,18 @@ impl DiskOptions {
         self
     }
 
+    /// See [`ImageOptions::secret`].
+    pub fn secret(&mut self, secret: impl Into<Vec<u8>>) -> &mut Self {
+        self.image.secret(secret);
+        self
+    }
+
+    /// See [`ImageOptions::ask`].
+    pub fn ask(&mut self, ask: impl Fn() -> Option<Vec<u8>> + Send + Sync + 'static) -> &mut Self {
+        self.image.ask(ask);
+        self
+    }
+
     /// The name and password for images on that server.
     pub fn login(&mut self, login: Login) -> &mut Self {
         self.image.login(login);

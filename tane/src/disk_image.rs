@@ -104,16 +104,23 @@ impl ImageOptions {
         self
     }
 
-    /// See [`VolumeOptions::secret`].
+    /// A passphrase, or the content of a key file: tried on each container that is
+    /// encrypted, and on each LUKS volume. See [`DiskOptions::secret`] and
+    /// [`VolumeOptions::secret`].
     pub fn secret(&mut self, secret: impl Into<Vec<u8>>) -> &mut Self {
-        self.secrets.push(secret.into());
+        let secret = secret.into();
+        self.disk.secret(secret.clone());
+        self.secrets.push(secret);
         self
     }
 
-    /// Asked for a secret, again and again, as long as a LUKS volume is locked and
-    /// no [`ImageOptions::secret`] was given; None ends it.
+    /// Asked for a secret, again and again, as long as a container or a LUKS volume is
+    /// locked and no [`ImageOptions::secret`] was given; None ends it.
     pub fn ask(&mut self, ask: impl Fn() -> Option<Vec<u8>> + Send + Sync + 'static) -> &mut Self {
-        self.ask = Some(Arc::new(ask));
+        let ask: Ask = Arc::new(ask);
+        let asked = ask.clone();
+        self.disk.ask(move || asked());
+        self.ask = Some(ask);
         self
     }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use tane_images::Locked;
 
 /// A bare errno, before anyone said what it was about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +133,7 @@ pub fn errno_of(error: &io::Error) -> Option<i32> {
     error
         .raw_os_error()
         .or_else(|| Error::of(error).map(Error::errno))
+        .or_else(|| error.get_ref()?.is::<Locked>().then_some(libc::ENOKEY))
 }
 
 /// Like [`errno_of`], for errors that have a kind but lost their number too.

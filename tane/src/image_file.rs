@@ -63,7 +63,8 @@ impl DiskOptions {
     ///
     /// Errors: ENOENT, EISDIR, EINVAL it cannot be an image; EBUSY another program
     /// writes it, or uses it while this one would write, or the host has it mounted;
-    /// EINTR the wait for that was given up; what opening the container says.
+    /// EINTR the wait for that was given up; ENOKEY it is encrypted, and no secret fits;
+    /// what opening the container says.
     pub fn open_image(&self, path: impl AsRef<Path>) -> Result<DiskImage> {
         let path = path.as_ref();
         check(path)?;

@@ -67,7 +67,7 @@ impl Options {
         self
     }
 
-    /// See [`tane::VolumeOptions::secret`].
+    /// See [`tane::ImageOptions::secret`].
     pub fn secret(&mut self, secret: impl Into<Vec<u8>>) -> &mut Self {
         self.setup.secrets.0.push(secret.into());
         self

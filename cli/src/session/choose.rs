@@ -19,14 +19,16 @@ pub fn choose_place(machine: &Machine, at: &ImagePath) -> Result<PathBuf> {
     let volumes = machine.volumes()?;
     let chosen = volumes.choose_place(&at.image, at.selector.as_ref());
     match (chosen, machine.secrets().is_empty()) {
-        (Ok(chosen), false) => unlocked(volumes, chosen, at).map(Ok),
+        (Ok(chosen), false) => unlocked(machine, chosen, at).map(Ok),
         (chosen, _) => Ok(chosen),
     }
     .and_then(|chosen| device(volumes, chosen))
 }
 
-/// The place, if it is in a LUKS volume that is open, else the only one that is in it.
-fn unlocked(volumes: &Volumes, chosen: usize, at: &ImagePath) -> Result<usize> {
+/// The place, if it is in a LUKS volume that is open, else the only one that is in it. Of
+/// an image that is encrypted as a whole the key has opened that, if no volume.
+fn unlocked(machine: &Machine, chosen: usize, at: &ImagePath) -> Result<usize> {
+    let volumes = machine.volumes()?;
     let list = volumes.list();
     let is_open = |i: &usize| list[*i].kind == VolumeKind::Luks;
     if (0..list.len()).any(|i| is_open(&i) && volumes.lies_on(chosen, i)) {
@@ -41,6 +43,7 @@ fn unlocked(volumes: &Volumes, chosen: usize, at: &ImagePath) -> Result<usize> {
     let fail = |text: &str| Err(Failure::image(format!("{}: {text}", at.image.display())));
     match outermost[..] {
         [one] => Ok(*one),
+        [] if machine.is_encrypted() => Ok(chosen),
         [] => match (0..list.len()).find(|i| list[*i].locked && volumes.lies_on(*i, chosen)) {
             Some(locked) => {
                 let why = list[locked].note.as_deref().unwrap_or("is locked");
@@ -66,14 +69,7 @@ fn unlocked(volumes: &Volumes, chosen: usize, at: &ImagePath) -> Result<usize> {
 }
 
 pub(super) fn device(volumes: &Volumes, chosen: tane::Result<usize>) -> Result<PathBuf> {
-    let failure = |e: tane::Error| {
-        let failure = Failure::of_image(&e);
-        match e.errno() {
-            libc::ENOKEY => failure.remedy("--passphrase-file or --key-file opens it"),
-            _ => failure,
-        }
-    };
-    let index = chosen.map_err(failure)?;
+    let index = chosen.map_err(|e| Failure::of_image(&e))?;
     let device = volumes.list()[index].device.clone();
     device.ok_or_else(|| Failure::image("the disk is gone"))
 }

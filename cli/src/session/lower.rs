@@ -46,17 +46,21 @@ pub fn named(global: &Global) -> Result<Vec<ImagePath>> {
 }
 
 /// Those of an image that is read.
-fn options(global: &Global) -> DiskOptions {
+fn options(secrets: &[Vec<u8>], global: &Global) -> DiskOptions {
     let alone = Global {
         overlay: None,
         ..global.clone()
     };
-    Machine::options(Access::Read, &alone)
+    Machine::options(Access::Read, secrets, &alone)
 }
 
 /// Opens their files.
-pub fn open(named: Vec<ImagePath>, global: &Global) -> Result<Vec<(ImagePath, DiskImage)>> {
-    let options = options(global);
+pub fn open(
+    named: Vec<ImagePath>,
+    secrets: &[Vec<u8>],
+    global: &Global,
+) -> Result<Vec<(ImagePath, DiskImage)>> {
+    let options = options(secrets, global);
     let open = |at: ImagePath| {
         let opened = options.open_image(&at.image);
         Ok((at, opened.map_err(|e| Failure::of_image(&e))?))
@@ -71,7 +75,7 @@ pub fn add(
     secrets: &[Vec<u8>],
     global: &Global,
 ) -> Result<Vec<Lower>> {
-    let options = options(global);
+    let options = options(&[], global);
     let mut found = VolumeOptions::new();
     for secret in secrets {
         found.secret(secret.clone());

@@ -151,7 +151,7 @@ impl Machine {
             below,
             outer,
         } = prepared;
-        let options = Machine::options(access, global);
+        let options = Machine::options(access, &[], global);
         if let (Some(outer), Some(prepared)) = (&at.within, outer) {
             let (outer, backend) = nested::open(outer, *prepared, access, global)?;
             machine.outer = Some(Box::new(outer));
@@ -178,7 +178,7 @@ impl Machine {
         global: &Global,
         secrets: Vec<Vec<u8>>,
     ) -> Result<Machine> {
-        let options = Machine::options(access, global);
+        let options = Machine::options(access, &secrets, global);
         let mut machine = Machine::of(kernel, global);
         machine.secrets = Mutex::new(secrets);
         for image in std::iter::once(image).chain(global.with.iter().map(|p| p.as_path())) {
@@ -189,7 +189,8 @@ impl Machine {
     }
 
     fn add_lower(&mut self, access: Access, global: &Global) -> Result<()> {
-        let below = lower::open(lower::below(access, global)?, global)?;
+        let below = lower::below(access, global)?;
+        let below = lower::open(below, &self.secrets(), global)?;
         self.lower = lower::add(&self.kernel, below, &self.secrets(), global)?;
         Ok(())
     }
@@ -229,8 +230,17 @@ impl Machine {
         self.outer.map(|outer| *outer)
     }
 
-    pub(super) fn options(access: Access, global: &Global) -> tane::DiskOptions {
+    /// `secrets`: for containers that are encrypted; without, they are asked for.
+    pub(super) fn options(
+        access: Access,
+        secrets: &[Vec<u8>],
+        global: &Global,
+    ) -> tane::DiskOptions {
         let mut options = tane::DiskOptions::new();
+        for secret in secrets {
+            options.secret(secret.as_slice());
+        }
+        options.ask(|| secrets::ask("the encrypted image"));
         options.snapshot(access == Access::Read || global.forgets());
         if let Some(format) = global.format {
             options.format(format);
@@ -282,7 +292,13 @@ impl Machine {
         blocks.map(|m| m.blocks() * 512).sum()
     }
 
-    /// Whatever opens its LUKS volumes.
+    /// Whether one of its images is, as a whole.
+    pub fn is_encrypted(&self) -> bool {
+        let mut layers = self.disks.iter().flat_map(|disk| disk.layers());
+        layers.any(|layer| layer.encryption.is_some())
+    }
+
+    /// Whatever opens its images and LUKS volumes.
     pub(super) fn secrets(&self) -> Vec<Vec<u8>> {
         self.lock_secrets().clone()
     }

@@ -2,7 +2,7 @@
 //! its own; what the inner one's disk has is read from a file of the outer one.
 
 use super::prepared::Prepared;
-use super::{apart, jail, open_prepared, Access, Opened, Session};
+use super::{apart, jail, open_prepared, secrets, Access, Opened, Session};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::sys::{Kind, Root};
@@ -12,8 +12,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
-use tane::images::{buffer, gather, open_backend, pieces_behind, scatter, total, Backend, Buffers};
-use tane::{File, ImagePath, OpenOptions, Selector};
+use tane::images::{buffer, gather, pieces_behind, scatter, total};
+use tane::images::{Backend, Buffers, ImageOptions};
+use tane::{errno_or_guess, File, ImagePath, OpenOptions, Selector};
 
 /// Longest piece of a transfer that is zeros, in bytes.
 const PIECE: u64 = 1 << 20;
@@ -156,10 +157,23 @@ pub fn open(
     }
     let access = of_outer(access, global);
     let write = access == Access::Write;
+    let mut options = ImageOptions::new();
+    options
+        .write(write)
+        .ask(|| secrets::ask("the encrypted image"));
+    for secret in prepared.machine.secrets() {
+        options.secret(secret);
+    }
+    if let Some(format) = global.format {
+        options.format(format);
+    }
     let opened = open_prepared(prepared, outer, access, global)?;
     let path = Path::new(std::ffi::OsStr::from_bytes(&outer.path));
     let name = format!("{}:{}", outer.image.display(), path.display());
-    let fail = |e: io::Error| Failure::image(format!("{name}: {e}"));
+    let fail = |e: io::Error| {
+        let failure = Failure::image(format!("{name}: {e}"));
+        failure.with_key(errno_or_guess(&e))
+    };
     let mount = opened
         .mount()
         .ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
@@ -172,7 +186,7 @@ pub fn open(
     }
     let file = OpenOptions::new().read(true).write(write).open(mount, path);
     let guest = Guest::new(file.map_err(|e| fail(e.into()))?, write).map_err(fail)?;
-    let disk = open_backend(Arc::new(guest), write, global.format).map_err(fail)?;
+    let disk = options.open_backend(Arc::new(guest)).map_err(fail)?;
     Ok((opened, disk))
 }
 

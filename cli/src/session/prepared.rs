@@ -107,7 +107,7 @@ fn prepare(
 ) -> std::result::Result<Prepared, Failed> {
     let below = lower::below(access, global)?;
     let own = (at.within.is_none()).then_some(&at.image);
-    let options = Machine::options(access, global);
+    let options = Machine::options(access, secrets, global);
     let redo = redo::of(access).filter(|_| at.within.is_none() && global.with.is_empty());
     let open = |image: &PathBuf| {
         let opened = match &redo {
@@ -133,7 +133,7 @@ fn prepare(
     };
     let opened = own.into_iter().chain(&global.with).map(open);
     let opened = opened.collect::<std::result::Result<Vec<_>, _>>()?;
-    let below = lower::open(below, global)?;
+    let below = lower::open(below, secrets, global)?;
     let is_plain = outer.is_none() && opened.iter().all(|(_, image)| image.is_plain());
     let kernel = match tiny_image(global).filter(|_| is_plain) {
         Some(tiny) => tiny,

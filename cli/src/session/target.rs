@@ -50,6 +50,8 @@ pub struct Target {
     pub disk_size: u64,
     /// Its file system is on other devices too.
     pub is_part: bool,
+    /// A key has opened what it is in, or the image.
+    pub is_decrypted: bool,
 }
 
 impl Target {
@@ -68,10 +70,14 @@ impl Target {
             true => choose_place(&machine, at)?,
             false => choose(&machine, at, global)?,
         };
-        let list = machine.volumes()?.list();
-        let found = list.iter().find(|v| v.device.as_deref() == Some(&device));
+        let volumes = machine.volumes()?;
+        let list = volumes.list();
+        let found = list
+            .iter()
+            .position(|v| v.device.as_deref() == Some(&device));
         let gone = || Failure::image(format!("{}: is gone", at.image.display()));
-        let volume = found.ok_or_else(gone)?;
+        let index = found.ok_or_else(gone)?;
+        let volume = &list[index];
         let fstype = volume.found.as_ref().map(|f| f.fstype.clone());
         let label = volume.found.as_ref().and_then(|f| f.label.clone());
         let uuid = volume.found.as_ref().and_then(|f| f.uuid.clone());
@@ -83,7 +89,10 @@ impl Target {
         let disk_size = disks.map(|v| v.size).max().unwrap_or(size);
         let is_file = kind == VolumeKind::Disk && is_raw(at, global);
         let is_part = volume.is_short() || list.iter().filter(|v| is_same(v, volume)).count() > 1;
+        let is_unlocked = |i: usize| list[i].kind == VolumeKind::Luks && volumes.lies_on(index, i);
+        let is_decrypted = machine.is_encrypted() || (0..list.len()).any(is_unlocked);
         Ok(Target {
+            is_decrypted,
             image: at.image.clone(),
             start: start.unwrap_or(0),
             fstype: global.fs.clone().or(fstype),

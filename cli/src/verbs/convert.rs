@@ -9,6 +9,7 @@ use crate::make::file::Unfinished;
 use crate::names;
 use crate::output::Output;
 use crate::session::{declare, image_path, lock_replaced, Access, Needs, Target};
+use crate::tell;
 use serde_json::json;
 use std::ffi::OsString;
 use std::io;
@@ -24,7 +25,8 @@ partition, LUKS or LVM volume or RAID set that it means, as Linux shows it: decr
 and put together. With a key or passphrase and no selector it is what the LUKS volume
 holds.
 
-DEST is a qcow2 if its name ends so or --to says so, else raw. Blocks of zeroes become
+DEST is not encrypted, whatever SOURCE is, which is told of what a key has opened. It is
+a qcow2 if its name ends so or --to says so, else raw. Blocks of zeroes become
 holes. It appears under its name only when it is complete.
 
 Examples:
@@ -87,11 +89,17 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     file.sync_all().map_err(wrong)?;
     progress.finish(1, size);
     new.finish(&args.dest)?;
+    let decrypted = source.is_decrypted;
+    if decrypted && !global.quiet {
+        let text = "is not encrypted, as what it is a copy of is";
+        tell::note(&format!("{}: {text}", args.dest.display()));
+    }
     if global.json {
         let told = json!({
             "format": format.name(),
             "size": size,
             "stored": stored,
+            "decrypted": decrypted,
             "source": names::plain(args.source.as_os_str().as_bytes()),
         });
         let mut out = Output::new();

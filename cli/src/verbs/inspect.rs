@@ -7,7 +7,9 @@ use crate::session::{declare, is_host_kernel, whole_image, Access, Content, Mach
 use crate::{names, show};
 use serde_json::{json, Map, Value};
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use tane::images::{Encryption, Layer};
 use tane::{Volume, VolumeKind, Volumes};
 
 /// Show what is in an image: partitions, volumes, file systems
@@ -15,7 +17,8 @@ use tane::{Volume, VolumeKind, Volumes};
 #[command(after_help = "\
 The picture has a line for each volume, below what it lies on: its selector, its
 size, what is on it, the label, how much of the file system is used, the installed
-system, the UUID. Encrypted volumes are opened if a passphrase is given.
+system, the UUID. Encrypted volumes are opened if a passphrase is given; of an image
+that is encrypted as a whole nothing is known without.
 
 Examples:
   tane inspect disk.img
@@ -89,13 +92,8 @@ impl Found<'_> {
         self.volumes.list()
     }
 
-    fn layers(&self) -> Vec<(Vec<u8>, &'static str)> {
-        let layers = self.machine.disk().map(|d| d.layers()).unwrap_or_default();
-        let layer = |l: &tane::images::Layer| {
-            let name = l.path.as_os_str().as_encoded_bytes().to_vec();
-            (name, l.format.name())
-        };
-        layers.iter().map(layer).collect()
+    fn layers(&self) -> &[Layer] {
+        self.machine.disk().map(|d| d.layers()).unwrap_or_default()
     }
 
     /// "gpt" or "dos", by the types of the partitions on a disk.
@@ -111,13 +109,19 @@ impl Found<'_> {
         object.insert("size".into(), self.list()[0].size.into());
         object.insert("allocated".into(), self.allocated.into());
         let layers = self.layers();
-        let format = layers.first().map(|(_, format)| *format);
-        object.insert("format".into(), format.into());
-        let layers = layers.iter().map(|(path, format)| {
-            let mut layer = Map::new();
-            names::put(&mut layer, "path", path);
-            layer.insert("format".into(), (*format).into());
-            Value::from(layer)
+        let put = |object: &mut Map<_, _>, layer: Option<&Layer>| {
+            let format = layer.map(|layer| layer.format.name());
+            object.insert("format".into(), format.into());
+            let encryption = layer.and_then(|layer| layer.encryption);
+            let encryption = encryption.map(Encryption::name);
+            object.insert("encrypted".into(), encryption.into());
+        };
+        put(&mut object, layers.first());
+        let layers = layers.iter().map(|layer| {
+            let mut object = Map::new();
+            names::put(&mut object, "path", layer.path.as_os_str().as_bytes());
+            put(&mut object, Some(layer));
+            Value::from(object)
         });
         object.insert("layers".into(), layers.collect());
         object.insert("table".into(), self.table(0).into());
@@ -163,12 +167,16 @@ impl Found<'_> {
     fn picture(&self, out: &mut Output) -> Result<()> {
         out.name(self.name)?;
         let layers = self.layers();
-        let formats: Vec<_> = layers.iter().map(|(_, format)| *format).collect();
+        let formats = layers.iter().map(|layer| match layer.encryption {
+            Some(how) => format!("{} encrypted by {how}", layer.format),
+            None => layer.format.to_string(),
+        });
+        let formats: Vec<_> = formats.collect();
         // Raw files beside each other hold a disk's parts; others are a chain.
-        let beside = formats.chunk_by(|a, b| *a == "raw" && a == b);
+        let beside = formats.chunk_by(|a, b| a == "raw" && a == b);
         let formats: Vec<_> = beside
             .map(|files| match files {
-                ["raw", _, ..] => format!("{} raw files", files.len()),
+                [first, _, ..] if first == "raw" => format!("{} raw files", files.len()),
                 files => files.join(""),
             })
             .collect();

@@ -1,11 +1,14 @@
-//! qcow2 images that imago (0.2.6) cannot read: with extended L2 entries, or with
-//! clusters compressed by zstd. Only read.
+//! qcow2 images that imago (0.2.6) cannot read: with extended L2 entries, with clusters
+//! compressed by zstd, or encrypted. Only read.
 
 use super::Names;
 use crate::backend::Backend;
 use crate::blocks::{read_only_map, Blocks, Map, Place};
 use crate::concat::{Concat, Part};
+use crate::crypt::{Crypt, Encryption};
+use crate::format::Format;
 use crate::kept::Kept;
+use crate::options::ImageOptions;
 use crate::pages::{be32, be64, invalid, read_exactly, unsupported, Pages};
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -18,6 +21,7 @@ const KNOWN: u64 = 31;
 // Extensions of the header.
 const BACKING_FORMAT: u32 = 0xe279_2aca;
 const DATA_FILE_NAME: u32 = 0x4441_5441;
+const ENCRYPTION: u32 = 0x0537_be77;
 /// How clusters are compressed.
 const ZSTD: u8 = 1;
 /// The place that an entry of either table has.
@@ -43,16 +47,19 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// None: imago reads it.
-    pub fn of(file: &Arc<dyn Backend>) -> io::Result<Option<Self>> {
+    /// None: imago reads it. `keys`: how it is decrypted; without, what is in it is not
+    /// asked for.
+    pub fn of(file: &Arc<dyn Backend>, keys: Option<&ImageOptions>) -> io::Result<Option<Self>> {
         let head = Pages::new(file.clone()).get::<112>(0, true)?;
         let (version, bits) = (be32(&head, 4), be32(&head, 20));
         let features = if version >= 3 { be64(&head, 72) } else { 0 };
         let extended = features & EXTENDED != 0;
-        let why = match features & (EXTENDED | COMPRESSION) {
-            0 => return Ok(None),
-            COMPRESSION => "has zstd compressed clusters",
-            _ => "has extended L2 entries",
+        let encryption = Encryption::of(&**file, Format::Qcow2)?;
+        let why = match (encryption, features & (EXTENDED | COMPRESSION)) {
+            (None, 0) => return Ok(None),
+            (Some(_), _) => "is encrypted",
+            (None, COMPRESSION) => "has zstd compressed clusters",
+            (None, _) => "has extended L2 entries",
         };
         if version > 3 || features & !KNOWN != 0 {
             return Err(unsupported("has features that nobody knows"));
@@ -65,7 +72,7 @@ impl Reader {
             return Err(invalid("has clusters of an impossible size"));
         }
         let (size, top, entries) = (be64(&head, 24), be64(&head, 40), be32(&head, 36));
-        let map = Clusters {
+        let mut map = Clusters {
             size,
             bits,
             extended,
@@ -73,6 +80,7 @@ impl Reader {
             top,
             file_len: file.size(),
             has_data: features & DATA_FILE != 0,
+            crypt: None,
             kept: Kept::new(KEPT),
         };
         if size >= 1 << 62 || size.div_ceil(1 << (bits + map.table_bits())) > entries.into() {
@@ -81,9 +89,18 @@ impl Reader {
         if top.saturating_add(u64::from(entries) * 8) > file.size() {
             return Err(invalid("is cut short: its table is missing"));
         }
+        let Extensions { names, luks } = extensions(&**file, &head)?;
+        map.crypt = match (encryption, keys) {
+            (Some(Encryption::Aes), Some(keys)) => Some(Crypt::aes(keys)?),
+            (Some(Encryption::Luks), Some(keys)) => {
+                let luks = luks.ok_or_else(|| invalid("lacks the place of its LUKS header"))?;
+                Some(Crypt::luks(&**file, luks, map.start(), keys)?)
+            }
+            _ => None,
+        };
         Ok(Some(Self {
             file: file.clone(),
-            names: names(&**file, &head)?,
+            names,
             needs_data_file: map.has_data,
             why,
             map,
@@ -109,7 +126,14 @@ impl Reader {
     }
 }
 
-fn names(file: &dyn Backend, head: &[u8]) -> io::Result<Names> {
+/// What is behind the header's fields.
+struct Extensions {
+    names: Names,
+    /// Where the LUKS header is, and its length.
+    luks: Option<(u64, u64)>,
+}
+
+fn extensions(file: &dyn Backend, head: &[u8]) -> io::Result<Extensions> {
     let text = |at: u64, len: u32| -> io::Result<String> {
         if len > LONGEST_NAME {
             return Err(invalid("names a file by too long a name"));
@@ -125,7 +149,11 @@ fn names(file: &dyn Backend, head: &[u8]) -> io::Result<Names> {
         backing_format: None,
         data: None,
     };
-    let mut at = u64::from(be32(head, 100));
+    let mut luks = None;
+    let mut at = match be32(head, 4) {
+        0..3 => 72,
+        _ => u64::from(be32(head, 100)),
+    };
     // They end within the first cluster.
     let end = 1u64 << be32(head, 20);
     while at < end {
@@ -135,11 +163,15 @@ fn names(file: &dyn Backend, head: &[u8]) -> io::Result<Names> {
             0 => break,
             BACKING_FORMAT => names.backing_format = Some(text(at + 8, len)?),
             DATA_FILE_NAME => names.data = Some(text(at + 8, len)?),
+            ENCRYPTION => {
+                let place = read_exactly(file, at + 8, 16)?;
+                luks = Some((be64(&place, 0), be64(&place, 8)));
+            }
             _ => {}
         }
         at += 8 + u64::from(len).next_multiple_of(8);
     }
-    Ok(names)
+    Ok(Extensions { names, luks })
 }
 
 struct Clusters {
@@ -153,10 +185,19 @@ struct Clusters {
     /// its data in another file.
     file_len: u64,
     has_data: bool,
+    crypt: Option<Crypt>,
     kept: Kept,
 }
 
 impl Clusters {
+    /// The place in all that is read from which on places are counted.
+    fn start(&self) -> u64 {
+        match self.has_data {
+            true => self.file_len,
+            false => 0,
+        }
+    }
+
     /// Of the entries in a table of the second level.
     fn table_bits(&self) -> u32 {
         self.bits - if self.extended { 4 } else { 3 }
@@ -239,6 +280,10 @@ impl Map for Clusters {
             None => Place::Absent,
         };
         Ok((place, rest))
+    }
+
+    fn crypt(&self) -> Option<&Crypt> {
+        self.crypt.as_ref()
     }
 
     read_only_map!();

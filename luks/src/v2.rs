@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const PAGE: usize = 4096;
 
-pub(super) fn parse(bytes: &[u8]) -> Result<Header, String> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Header, String> {
     let damaged = || String::from("its header is damaged");
     let len = bytes.get(8..16).ok_or_else(damaged)?;
     let len = u64::from_be_bytes(len.try_into().map_err(|_| damaged())?) as usize;

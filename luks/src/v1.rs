@@ -5,7 +5,7 @@ use super::{text, Check, Data, Header, Slot};
 
 const ACTIVE: u32 = 0x00ac_71f3;
 
-pub(super) fn parse(bytes: &[u8]) -> Result<Header, String> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Header, String> {
     let damaged = || String::from("its header is damaged");
     let bytes = bytes.get(..592).ok_or_else(damaged)?;
     let word =

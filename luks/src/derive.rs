@@ -50,6 +50,14 @@ pub(super) enum Kdf {
 }
 
 impl Kdf {
+    /// Of hashing, or through its memory.
+    pub fn rounds(&self) -> u32 {
+        match self {
+            Self::Pbkdf2 { iterations, .. } => *iterations,
+            Self::Argon2 { time, .. } => *time,
+        }
+    }
+
     /// None: the parameters make no sense.
     pub fn derive(&self, secret: &[u8], len: usize) -> Option<Vec<u8>> {
         let mut key = vec![0; len];

@@ -1,0 +1,157 @@
+//! Promises about images that are encrypted as a whole, made by qemu-img.
+
+mod common;
+
+use common::*;
+use std::process::{Command, Output};
+
+const MIB: u64 = 1 << 20;
+
+/// `image`, a qcow2 with the bytes of `disk`, encrypted by `how` with the passphrase of the
+/// file `pw`.
+fn encrypt(s: &Scratch, disk: &str, how: &str, image: &str) {
+    s.write("pw", b"open sesame\n");
+    s.write("pw-bare", b"open sesame");
+    let mut qemu = Command::new("qemu-img");
+    let secret = ["convert", "--object", "secret,id=s,file=pw-bare"];
+    let words = format!("encrypt.format={how},encrypt.key-secret=s");
+    qemu.args(secret)
+        .args(["-f", "raw", "-O", "qcow2", "-o", &words, disk, image]);
+    succeed(qemu.current_dir(s.path()));
+}
+
+fn refused(command: &mut Command) -> String {
+    text(&exit(command, 3).stderr)
+}
+
+const LUKS: &str = "luks,encrypt.iter-time=10";
+
+fn with_key(s: &Scratch, args: &str) -> Output {
+    let mut tane = s.tane();
+    succeed(tane.arg("--passphrase-file=pw").args(args.split(' ')))
+}
+
+fn ext4(s: &Scratch) {
+    s.write("tree/f", b"data\n");
+    s.ext4("disk.raw", Some(&s.join("tree")), 16);
+}
+
+#[test]
+fn an_encrypted_image_is_read_with_its_passphrase_and_inspect_says_how_it_is_encrypted() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    ext4(&s);
+    for (how, name) in [(LUKS, "luks"), ("aes", "aes")] {
+        encrypt(&s, "disk.raw", how, "e.qcow2");
+        assert_eq!(with_key(&s, "cat e.qcow2:/f").stdout, b"data\n");
+        let found = with_key(&s, "inspect --json e.qcow2").stdout;
+        let found: serde_json::Value = serde_json::from_slice(&found).expect("JSON");
+        common::schema::assert_inspected(&found);
+        assert_eq!(found["encrypted"], name);
+        assert_eq!(found["layers"][0]["encrypted"], name);
+        assert_eq!(found["volumes"][0]["fs"], "ext4");
+        let found = text(&with_key(&s, "inspect e.qcow2").stdout);
+        assert!(
+            found.contains(&format!("qcow2 encrypted by {name}, 16M")),
+            "{found}"
+        );
+    }
+}
+
+#[test]
+fn a_key_that_is_wrong_or_missing_is_an_error_that_says_so() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    ext4(&s);
+    encrypt(&s, "disk.raw", LUKS, "e.qcow2");
+    s.write("wrong", b"wrong\n");
+    let remedy = "--passphrase-file or --key-file opens it";
+    for (args, why) in [
+        (&["ls", "e.qcow2:/"][..], "no passphrase was given"),
+        (
+            &["ls", "e.qcow2:/", "--passphrase-file=wrong"],
+            "no passphrase fits",
+        ),
+        // The whole of a file is not its first line.
+        (&["ls", "e.qcow2:/", "--key-file=pw"], "no passphrase fits"),
+    ] {
+        let told = refused(s.tane().args(args));
+        let line = format!("tane: e.qcow2: is encrypted (luks); {why}; {remedy}\n");
+        assert_eq!(told, line);
+    }
+    succeed(s.tane().args(["ls", "e.qcow2:/", "--key-file=pw-bare"]));
+}
+
+#[test]
+fn a_volume_in_an_encrypted_image_may_have_another_key() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    let inner = s.write("inner.raw", b"");
+    let file = std::fs::File::options().write(true).open(inner);
+    file.and_then(|f| f.set_len(24 * MIB)).expect("its length");
+    s.write("key", b"another");
+    let mut cryptsetup = sbin("cryptsetup");
+    cryptsetup.args("luksFormat -q --type=luks1 --pbkdf-force-iterations=1000".split(' '));
+    succeed(
+        cryptsetup
+            .args(["--key-file=key", "inner.raw"])
+            .current_dir(s.path()),
+    );
+    succeed(
+        s.tane()
+            .args("mkfs --fs ext4 --key-file=key inner.raw".split(' ')),
+    );
+    s.write("f", b"data\n");
+    succeed(s.tane().args("cp --key-file=key f inner.raw:/f".split(' ')));
+    encrypt(&s, "inner.raw", LUKS, "e.qcow2");
+    assert_eq!(
+        with_key(&s, "--key-file=key cat e.qcow2:/f").stdout,
+        b"data\n"
+    );
+    // The outer alone shows that there is a volume.
+    let told = refused(
+        s.tane()
+            .args("--passphrase-file=pw cat e.qcow2:/f".split(' ')),
+    );
+    assert!(told.contains("no passphrase fits"), "{told}");
+}
+
+#[test]
+fn a_copy_or_overlay_that_is_not_encrypted_is_told() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    ext4(&s);
+    encrypt(&s, "disk.raw", LUKS, "e.qcow2");
+    let told = with_key(&s, "convert e.qcow2 out.raw");
+    assert_eq!(
+        text(&told.stderr),
+        "tane: out.raw: is not encrypted, as what it is a copy of is\n"
+    );
+    let told = with_key(&s, "convert --json e.qcow2 out.qcow2").stdout;
+    let told: serde_json::Value = serde_json::from_slice(&told).expect("JSON");
+    assert_eq!(told["decrypted"], true);
+    assert!(s.read("out.raw") == s.read("disk.raw"));
+    let told = succeed(s.tane().args(["convert", "disk.raw", "plain.qcow2"]));
+    assert_eq!(text(&told.stderr), "");
+    // What is written goes into an overlay.
+    let wrong = refused(
+        s.tane()
+            .args("--passphrase-file=pw touch e.qcow2:/g".split(' ')),
+    );
+    assert!(
+        wrong.contains("is encrypted, and can only be read; put an overlay"),
+        "{wrong}"
+    );
+    let told = with_key(&s, "--overlay=top touch e.qcow2:/g");
+    let note = "top: is not encrypted, as what is below it is";
+    assert!(text(&told.stderr).contains(note), "{told:?}");
+    with_key(&s, "--overlay=top stat e.qcow2:/g");
+}
