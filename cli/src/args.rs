@@ -147,8 +147,8 @@ pub struct Global {
     /// keeps what is written in memory, and forgets it at the end
     #[arg(long, global = true, value_name = "FILE", help_heading = "Image")]
     pub overlay: Option<PathBuf>,
-    /// A file or directory that an image may name as its backing file or extent
-    /// (those beside the image it always may); can be repeated
+    /// A file or directory that an image may name as its backing file, its extent or the
+    /// parent that it is a difference from (those beside the image it always may); can be repeated
     #[arg(long, global = true, value_name = "PATH", help_heading = "Image")]
     pub trust: Vec<PathBuf>,
     /// A further image of the same machine: another disk of its LVM group, RAID set

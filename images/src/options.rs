@@ -86,7 +86,7 @@ impl ImageOptions {
     }
 
     /// A file, or a directory with all below it, that an image may name as its
-    /// backing file or extent, wherever it is.
+    /// backing file, its extent or the parent that it is a difference from, wherever it is.
     pub fn trust(&mut self, place: impl Into<PathBuf>) -> &mut Self {
         self.trusted.push(place.into());
         self

@@ -58,8 +58,8 @@ impl DiskOptions {
         self
     }
 
-    /// A file or directory that the image may name as its backing file or
-    /// extent, beside those in its own directory.
+    /// A file or directory that the image may name as its backing file, its extent
+    /// or the parent that it is a difference from, beside those in its own directory.
     pub fn trust(&mut self, place: impl Into<PathBuf>) -> &mut Self {
         self.image.trust(place);
         self
