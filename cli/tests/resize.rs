@@ -433,7 +433,7 @@ fn mkfs_leaves_alone_what_holds_something() {
 }
 
 #[test]
-fn a_logical_partition_of_a_container_is_no_silent_failure() {
+fn a_logical_partition_of_a_container_is_refused_before_anything_is_changed() {
     if !has_kernel() {
         return;
     }
@@ -445,11 +445,15 @@ fn a_logical_partition_of_a_container_is_no_silent_failure() {
     succeed(sh.args(["-c", shell]).current_dir(scratch.path()));
     succeed(scratch.tane().args(["mkfs", "a.qcow2@5"]));
     put_marker(&scratch, "a.qcow2@5");
-    let failed = exit(scratch.tane().args(["resize", "a.qcow2@5", "20M"]), 1);
-    let told = text(&failed.stderr);
-    assert!(
-        told.contains("partition 5 of its table was not changed"),
-        "{told}"
-    );
+    let before = scratch.read("a.qcow2");
+    for size in ["20M", "42M"] {
+        let failed = exit(scratch.tane().args(["resize", "a.qcow2@5", size]), 1);
+        let told = text(&failed.stderr);
+        assert!(
+            told.contains("is a logical partition in a container"),
+            "{told}"
+        );
+        assert!(scratch.read("a.qcow2") == before);
+    }
     assert_marker(&scratch, "a.qcow2@5");
 }

@@ -44,6 +44,8 @@ pub struct Target {
     pub is_file: bool,
     /// Where the next partition of its disk starts, if one follows.
     pub next_start: Option<u64>,
+    /// A logical partition: its entry lies between others, and not at the disk's ends.
+    pub is_logical: bool,
     /// Whether its disk has partitions.
     pub in_table: bool,
     /// Bytes of the disk.
@@ -91,8 +93,13 @@ impl Target {
         let is_part = volume.is_short() || list.iter().filter(|v| is_same(v, volume)).count() > 1;
         let is_unlocked = |i: usize| list[i].kind == VolumeKind::Luks && volumes.lies_on(index, i);
         let is_decrypted = machine.is_encrypted() || (0..list.len()).any(is_unlocked);
+        // The types of logical ones are not known: the others' tell.
+        let types = list.iter().filter(|v| v.on == volume.on);
+        let mut types = types.filter_map(|v| v.part_type.as_ref());
+        let of_mbr = types.any(|t| t.starts_with("0x"));
         Ok(Target {
             is_decrypted,
+            is_logical: of_mbr && matches!(kind, VolumeKind::Partition(5..)),
             image: at.image.clone(),
             start: start.unwrap_or(0),
             fstype: global.fs.clone().or(fstype),

@@ -19,6 +19,7 @@ pub struct Place {
     size: u64,
     /// Where the next partition starts.
     next: Option<u64>,
+    is_logical: bool,
     disk: u64,
 }
 
@@ -33,7 +34,21 @@ impl Place {
             start: target.start,
             size: target.size,
             next: target.next_start,
+            is_logical: target.is_logical,
             disk: target.disk_size,
+        }
+    }
+
+    /// An error if it can become no other size. To be asked before anything is changed.
+    pub fn check(&self, at: &ImagePath, global: &Global) -> Result<()> {
+        // Of what is no file, sfdisk sees the ends.
+        match self.is_logical && !is_file(at, global, Format::Raw) {
+            true => Err(fail(
+                at,
+                "is a logical partition in a container, whose size stays: resize it in a \
+                 raw image (tane convert makes one)",
+            )),
+            false => Ok(()),
         }
     }
 
@@ -126,13 +141,5 @@ fn resize_partition(at: &ImagePath, number: u32, size: u64, global: &Global) -> 
         ..at.clone()
     };
     let disk = Target::open(&whole, Access::Write, true, global)?;
-    disk.work_on_table(|path| partition::resize(path, number, size))?;
-    // Tables of logical partitions lie between the ends that sfdisk has seen.
-    match Target::open(at, Access::Read, true, global)?.size == size {
-        true => Ok(()),
-        false => Err(fail(
-            at,
-            format!("partition {number} of its table was not changed"),
-        )),
-    }
+    disk.work_on_table(|path| partition::resize(path, number, size))
 }

@@ -29,7 +29,8 @@ cannot shrink. Windows should check an ntfs that was resized: chkdsk /f.
 A raw image or qcow2 grows as needed, and a raw one shrinks with a file system that is
 all of it. A partition changes with its file system (by sfdisk): the last one as far as
 the image goes and further, another one into free space behind it. Other containers
-keep their size: make them larger by other means, and max then fills them.
+keep their size: make them larger by other means, and max then fills them. A logical
+partition (5 and above of an MBR) changes in a raw image only.
 
 Examples:
   tane resize disk.img 20G
@@ -83,6 +84,9 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         Wanted::To(size) => size / 4096 * 4096,
         Wanted::Max => Place::of(&target).most(),
     };
+    if size != old {
+        Place::of(&target).check(&at, global)?;
+    }
     if size >= old {
         grow(target, &at, &kind, size, global)?;
     } else {
