@@ -6,7 +6,6 @@ use common::*;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::process::CommandExt;
 use std::process::Child;
 use tane_test_support::eventually;
 
@@ -75,14 +74,7 @@ fn an_interrupted_copy_leaves_whole_files_and_a_sound_image() {
     command
         .args(["cp", "--progress=json", "tree", "disk.img:/"])
         .stderr(stderr);
-    // SAFETY: signal() may be called there. Who starts the tests in the
-    // background may have had them ignore it, which is inherited.
-    unsafe {
-        command.pre_exec(|| {
-            libc::signal(libc::SIGINT, libc::SIG_DFL);
-            Ok(())
-        });
-    }
+    heeds_ctrl_c(&mut command);
     let mut child = command.spawn().expect("tane");
     drop(command); // and our copy of the pipe's other end
                    // It tells of progress now and then, and cannot go on for long unheard.

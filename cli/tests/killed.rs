@@ -35,15 +35,9 @@ impl End {
 
 /// Ends a command some time after its start; true if it was not done by then.
 fn end(command: &mut Command, how: End, after: Duration) -> bool {
-    // As a terminal does it, the programs that it runs are meant as well. Who starts
-    // the tests in the background may have had them ignore Ctrl-C.
-    // SAFETY: signal() may be called there.
-    unsafe {
-        command.process_group(0).pre_exec(|| {
-            libc::signal(libc::SIGINT, libc::SIG_DFL);
-            Ok(())
-        });
-    }
+    heeds_ctrl_c(command);
+    // As a terminal does it, the programs that it runs are meant as well.
+    command.process_group(0);
     let output = std::process::Stdio::null;
     let child = command.stdout(output()).stderr(output()).spawn();
     let mut child = child.expect("tane");

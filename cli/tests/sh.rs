@@ -5,7 +5,6 @@ mod common;
 use common::*;
 use serde_json::Value;
 use std::io::{Read, Write};
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use tane_test_support::http::Server;
@@ -273,13 +272,7 @@ fn a_script_that_is_interrupted_leaves_a_sound_image() {
         .args(["sh", "a.img"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
-    // SAFETY: signal() may be called there.
-    unsafe {
-        command.pre_exec(|| {
-            libc::signal(libc::SIGINT, libc::SIG_DFL);
-            Ok(())
-        });
-    }
+    heeds_ctrl_c(&mut command);
     let mut child = command.spawn().expect("tane");
     let mut stdin = child.stdin.take().expect("stdin");
     stdin

@@ -34,10 +34,10 @@ impl Typist {
             .stdout(end())
             .stderr(end())
             .env("TERM", "xterm");
+        heeds_ctrl_c(&mut command);
         // SAFETY: these may be called there.
         unsafe {
             command.pre_exec(|| {
-                libc::signal(libc::SIGINT, libc::SIG_DFL);
                 libc::setsid();
                 libc::ioctl(0, libc::TIOCSCTTY, 0);
                 Ok(())
