@@ -13,8 +13,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const PACKAGE: &str = "user-mode-linux";
-/// A start takes seconds; on a busy machine a test's work takes a minute.
-const PATIENCE: Duration = Duration::from_secs(900);
+/// It says each line that it runs, so that one that says nothing for so long waits for
+/// itself, as its device mapper sometimes does. It has as many tries.
+const SILENCE: Duration = Duration::from_secs(180);
+const TRIES: usize = 3;
 const MEMORY_MIB: u64 = 256;
 
 /// What comes before each script: LVM is told not to wait for udev, which is not there.
@@ -62,41 +64,85 @@ impl Uml {
         let first = s.write("uml.first", FIRST.as_bytes());
         succeed_chmod(&first);
         s.write("uml.script", script.as_bytes());
-        let _ = std::fs::remove_file(s.join("uml.end"));
-        let name = s.path().file_name().expect("a name").to_string_lossy();
-        let mut linux = Command::new("linux.uml");
-        linux.env("LD_PRELOAD", registers(s));
-        if !shared_memory_serves() {
-            linux.env("TMPDIR", s.path());
+        let before: Vec<_> = disks
+            .iter()
+            .map(|disk| disk.with_extension("uml"))
+            .collect();
+        for (disk, before) in disks.iter().zip(&before) {
+            copy(disk, before);
         }
-        linux.args([&format!("mem={MEMORY_MIB}M"), "rootfstype=hostfs"]);
-        linux.args(["rootflags=/", "ro", "con=null", "con0=null,fd:1"]);
-        linux.arg(format!("umid={name}"));
-        linux.arg(format!("init={}", first.display()));
-        linux.arg(format!("host={}", s.path().display()));
-        for (i, disk) in disks.iter().enumerate() {
-            linux.arg(format!("ubd{i}={}", disk.display()));
-        }
-        let console = std::fs::File::create(s.join("uml.console")).expect("a file");
-        linux
-            .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .stdout(console);
-        // Its processes are many, and end together.
-        let mut linux = linux.process_group(0).spawn().expect("runs");
-        let end = Instant::now() + PATIENCE;
-        while linux.try_wait().expect("its status").is_none() {
-            if Instant::now() > end {
-                // SAFETY: the group of a child that was not waited for yet.
-                unsafe { libc::killpg(linux.id() as i32, libc::SIGKILL) };
+        let ended = (0..TRIES).any(|_| {
+            let ended = run_once(s, disks);
+            if !ended {
+                eprintln!("the other Linux stands still, and starts again");
+                for (disk, before) in disks.iter().zip(&before) {
+                    copy(before, disk);
+                }
             }
-            std::thread::sleep(Duration::from_millis(50));
+            ended
+        });
+        for before in before {
+            std::fs::remove_file(before).expect("removes");
         }
         let log = std::fs::read(s.join("uml.log")).unwrap_or_default();
         let (said, log) = (text(&s.read("uml.console")), text(&log));
-        assert!(s.join("uml.end").exists(), "{said}\n{log}");
+        assert!(ended && s.join("uml.end").exists(), "{said}\n{log}");
         log
     }
+}
+
+/// With its holes.
+fn copy(from: &Path, to: &Path) {
+    exit(
+        Command::new("cp").arg("--sparse=always").args([from, to]),
+        0,
+    );
+}
+
+/// Whether it came to an end; if not, nothing of it is left.
+fn run_once(s: &Scratch, disks: &[PathBuf]) -> bool {
+    for name in ["uml.end", "uml.log"] {
+        let _ = std::fs::remove_file(s.join(name));
+    }
+    let name = s.path().file_name().expect("a name").to_string_lossy();
+    let mut linux = Command::new("linux.uml");
+    linux.env("LD_PRELOAD", registers(s));
+    if !shared_memory_serves() {
+        linux.env("TMPDIR", s.path());
+    }
+    linux.args([&format!("mem={MEMORY_MIB}M"), "rootfstype=hostfs"]);
+    linux.args(["rootflags=/", "ro", "con=null", "con0=null,fd:1"]);
+    linux.arg(format!("umid={name}"));
+    linux.arg(format!("init={}", s.join("uml.first").display()));
+    linux.arg(format!("host={}", s.path().display()));
+    for (i, disk) in disks.iter().enumerate() {
+        linux.arg(format!("ubd{i}={}", disk.display()));
+    }
+    let console = std::fs::File::create(s.join("uml.console")).expect("a file");
+    linux
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .stdout(console);
+    // Its processes are many, and end together.
+    let mut linux = linux.process_group(0).spawn().expect("runs");
+    let said = || {
+        let len = |name| std::fs::metadata(s.join(name)).map_or(0, |found| found.len());
+        (len("uml.console"), len("uml.log"))
+    };
+    let (mut last, mut since) = (said(), Instant::now());
+    while linux.try_wait().expect("its status").is_none() {
+        if said() != last {
+            (last, since) = (said(), Instant::now());
+        }
+        if since.elapsed() > SILENCE {
+            // SAFETY: the group of a child that was not waited for yet.
+            unsafe { libc::killpg(linux.id() as i32, libc::SIGKILL) };
+            linux.wait().expect("its status");
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    true
 }
 
 /// C, which user-mode-linux gets in place of the C library's function. What its buffer
