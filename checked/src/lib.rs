@@ -18,6 +18,8 @@
 //! ```
 //!
 //! What the loader has to do so that this is true is said at [`Layout`].
+//!
+//! Imports of ours: none.
 
 #![forbid(unsafe_code)]
 

@@ -260,9 +260,9 @@ fn a_queue_in_a_wrong_place_is_told_and_the_others_work() {
         // SAFETY: as above.
         unsafe {
             let queue = &(*guest.registers.pointer()).queues[0];
-            queue.desc.store(layout.desc, Relaxed);
-            queue.driver.store(layout.driver, Relaxed);
-            queue.device.store(layout.device, Relaxed);
+            queue.desc.store(layout.desc.0, Relaxed);
+            queue.driver.store(layout.driver.0, Relaxed);
+            queue.device.store(layout.device.0, Relaxed);
         }
         guest.set_status(15);
         assert_ne!(guest.registers.status() & NEEDS_RESET, 0);

@@ -7,6 +7,7 @@ use rig::memory::Ram;
 use rig::ring::{into, out, Ring, INDIRECT, NEXT};
 use std::sync::Arc;
 use tane_devices::{Broken, Chain, Queue, QueueLayout};
+use tane_host::Physical;
 
 const SIZE: u16 = 8;
 const BUFFER: u64 = 96 << 10;
@@ -159,19 +160,28 @@ fn a_queue_of_a_wrong_size_or_place_is_refused() {
             size: 1 << 15,
             ..good
         },
-        QueueLayout { desc: 8, ..good },
-        QueueLayout { driver: 1, ..good },
-        QueueLayout { device: 2, ..good },
         QueueLayout {
-            desc: (128 << 10) - 112,
+            desc: Physical(8),
             ..good
         },
         QueueLayout {
-            driver: u64::MAX - 1,
+            driver: Physical(1),
             ..good
         },
         QueueLayout {
-            device: u64::MAX - 3,
+            device: Physical(2),
+            ..good
+        },
+        QueueLayout {
+            desc: Physical((128 << 10) - 112),
+            ..good
+        },
+        QueueLayout {
+            driver: Physical(u64::MAX - 1),
+            ..good
+        },
+        QueueLayout {
+            device: Physical(u64::MAX - 3),
             ..good
         },
     ];

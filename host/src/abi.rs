@@ -1,6 +1,9 @@
 //! The contract with the kernel image: a mirror of `asm/host.h`, field by field.
 //! `tests/abi.rs` compiles the header and compares every size and offset.
 
+// What each name means stands beside it in the header.
+#![allow(missing_docs)]
+
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = 0x6c65_6e72_656e_6174;

@@ -4,6 +4,7 @@
 //! microseconds: the host finds and clears one. A thread of its own touches them
 //! meanwhile, where there is a processor for it.
 
+use crate::address::Physical;
 use crate::inner::Inner;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -33,11 +34,11 @@ pub fn spawn(kernel: &Arc<Inner>, bytes: u64) -> std::io::Result<Option<JoinHand
 
 fn touch(kernel: &Inner, bytes: u64) {
     let start = kernel.header.image_end;
-    let end = start.saturating_add(bytes).min(kernel.memory.shown.end);
+    let end = start.saturating_add(bytes).min(kernel.memory.shown.end.0);
     for at in (start..end).step_by(STEP as usize) {
         if kernel.is_dead() {
             return;
         }
-        kernel.memory.populate(at, STEP.min(end - at));
+        kernel.memory.populate(Physical(at), STEP.min(end - at));
     }
 }

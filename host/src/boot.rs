@@ -1,12 +1,13 @@
 //! Making a kernel: what it is made with, and its first moments.
 
 use crate::abi;
+use crate::address::Physical;
 use crate::ahead;
 use crate::area::{self, Area};
 use crate::bias;
 use crate::call::{Caller, GONE};
 use crate::clock::{Clock, Deterministic};
-use crate::cpu::{self, Gate};
+use crate::cpu::{self, CpuNumber, Gate};
 use crate::image::{Image, ImageError};
 use crate::inner::{Inner, Parts};
 use crate::kernel::Kernel;
@@ -24,13 +25,17 @@ use std::sync::Arc;
 
 /// What a kernel is made with. All sizes in bytes.
 pub struct Builder {
+    /// The kernel's memory, the image included.
     pub ram: u64,
+    /// The kernel command line.
     pub cmdline: String,
     /// Several virtual CPUs need an image built for them.
     pub cpus: u32,
     /// Load at a random address (and let `nokaslr` on the command line win).
     pub randomise: bool,
+    /// Address space for the kernel's own mappings.
     pub vmalloc: u64,
+    /// Address space for what `mmap` shows the program.
     pub user_window: u64,
     /// What it will surely use of its RAM: another thread gets that from the host.
     pub working_set: u64,
@@ -39,6 +44,8 @@ pub struct Builder {
     pub spin: bool,
     /// Instead of the host's clocks and entropy. One CPU only.
     pub deterministic: Option<Deterministic>,
+    /// Called with each piece of the kernel's log as it is written, inside the kernel's
+    /// CPU: must be quick, and must not call the kernel.
     #[allow(clippy::type_complexity)]
     pub log: Option<Box<dyn Fn(&str) + Send + Sync>>,
 }
@@ -63,10 +70,15 @@ impl Default for Builder {
 /// Why a kernel did not come up.
 #[derive(Debug)]
 pub enum BootError {
+    /// The image cannot be loaded.
     Image(ImageError),
+    /// The host has no memory or address space for it.
     Memory(io::Error),
+    /// The host has no thread for it.
     Thread(io::Error),
+    /// This process has as many as signal handlers can look through.
     TooManyKernels,
+    /// What the builder was told cannot be; why.
     Options(&'static str),
     /// It died; the text is the end of its log.
     Died(String),
@@ -141,14 +153,14 @@ impl Builder {
             Memory::new(&sizes, self.randomise && !nokaslr).map_err(BootError::Memory)?;
         // What booting touches for certain.
         let h = &image.header;
-        memory.shown.start = h.data_end.next_multiple_of(PAGE);
-        memory.populate(h.data_end, h.image_end - h.data_end);
+        memory.shown.start = Physical(h.data_end.next_multiple_of(PAGE));
+        memory.populate(Physical(h.data_end), h.image_end - h.data_end);
         memory
             .populate_tail(ram / PAGE * h.struct_page_size)
             .map_err(BootError::Memory)?;
         // SAFETY: fresh memory of the right sizes, which lives as long as Inner.
         let (area, gate) = unsafe {
-            image.load(memory.base as *mut u8)?;
+            image.load(memory.base.pointer())?;
             (
                 Area::new(memory.area()),
                 Gate::new(memory.base, &image.header),
@@ -188,14 +200,14 @@ fn prepare(inner: &Arc<Inner>, cmdline: &str, cpus: u32) {
             magic: abi::MAGIC,
             version: abi::VERSION,
             size: size_of::<abi::Boot>() as u32,
-            base: memory.base,
+            base: memory.base.0,
             ram_size: memory.ram_size,
-            vmalloc_start: memory.vmalloc_start,
-            vmalloc_end: memory.vmalloc_end,
-            user_start: memory.user_start,
-            user_end: memory.user_end,
-            shown_start: memory.shown.start,
-            shown_end: memory.shown.end,
+            vmalloc_start: memory.vmalloc.start.0,
+            vmalloc_end: memory.vmalloc.end.0,
+            user_start: memory.user.start.0,
+            user_end: memory.user.end.0,
+            shown_start: memory.shown.start.0,
+            shown_end: memory.shown.end.0,
             nr_vcpus: cpus,
             randomised: u32::from(memory.randomised),
             vcpus: area.vcpus(),
@@ -210,7 +222,7 @@ fn prepare(inner: &Arc<Inner>, cmdline: &str, cpus: u32) {
 /// Boot on this thread: the answer to process 1's first request says it is up.
 fn start(inner: &Arc<Inner>, working_set: u64) -> Result<(), BootError> {
     thread::ensure_signal_stack();
-    let cpu = inner.cpu(0);
+    let cpu = inner.cpu(CpuNumber::FIRST);
     assert!(cpu.try_lock(), "a CPU that nobody knows yet");
     cpu.online().store(1, Ordering::Release);
     for cpu in inner.cpus() {

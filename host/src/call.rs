@@ -4,11 +4,11 @@
 
 use crate::abi::{self, EXIT_DEAD, EXIT_RETURNED, EXIT_RUNNABLE};
 use crate::bias;
-use crate::cpu::{self, rdgsbase, Cpu};
+use crate::cpu::{self, rdgsbase, Cpu, CpuNumber};
 use crate::futex;
 use crate::inner::Inner;
 use crate::spin::Spin;
-use crate::thread;
+use crate::thread::{self, Tid};
 use crate::thread_slot::ThreadSlot;
 use std::sync::atomic::{fence, Ordering};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub enum Wait {
 #[derive(Clone, Copy)]
 pub struct Caller {
     pub slot: ThreadSlot,
-    pub tid: u32,
+    pub tid: Tid,
 }
 
 impl Inner {
@@ -118,7 +118,7 @@ impl Inner {
         if !self.clock.is_still() || cpu::is_inside() {
             return;
         }
-        let cpu = self.cpu(0);
+        let cpu = self.cpu(CpuNumber::FIRST);
         while !self.is_dead() {
             if !cpu.try_lock() {
                 // The service thread is at it.
@@ -133,7 +133,7 @@ impl Inner {
     }
 
     /// Run a CPU whose lock this thread holds until nothing wants it any more.
-    pub fn exhaust(&self, cpu: Cpu, tid: u32) {
+    pub fn exhaust(&self, cpu: Cpu, tid: Tid) {
         cpu.occupy(tid);
         loop {
             let reason = (self.gate.enter)(cpu.ptr()).reason;
@@ -166,7 +166,7 @@ impl Inner {
 
     fn call_as(&self, caller: Caller, nr: i64, args: &[u64; 6]) -> i64 {
         let slot = caller.slot;
-        let cpu = self.cpu(slot.vcpu().load(Ordering::Relaxed));
+        let cpu = self.cpu(CpuNumber(slot.vcpu().load(Ordering::Relaxed)));
         if cpu.try_lock() {
             if cpu.current_task().load(Ordering::Relaxed) == slot.task().load(Ordering::Relaxed) {
                 cpu.occupy(caller.tid);
@@ -199,7 +199,7 @@ impl Inner {
         // Only when the kernel has taken the slot off its list may anyone serve
         // the request: a slot that is done must not be linked any more.
         slot.state().store(abi::THREAD_LINKED, Ordering::Release);
-        let mut cpu = self.cpu(slot.vcpu().load(Ordering::Relaxed));
+        let mut cpu = self.cpu(CpuNumber(slot.vcpu().load(Ordering::Relaxed)));
         let requests = cpu.requests();
         let mut head = requests.load(Ordering::Relaxed);
         loop {
@@ -216,7 +216,7 @@ impl Inner {
         }
         // The first CPU never goes, and takes the requests of those that went.
         if !cpu.is_online() {
-            cpu = self.cpu(0);
+            cpu = self.cpu(CpuNumber::FIRST);
         }
         cpu.raise(abi::IRQ_REQUEST);
         if how == Wait::Outside {

@@ -2,6 +2,7 @@
 //! and entropy, or a clock that stands still and numbers from a seed, so that
 //! the kernel does the same in every run.
 
+use crate::cpu::CpuNumber;
 use crate::inner::Inner;
 use std::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
 
@@ -141,7 +142,7 @@ impl Inner {
     /// Lets time that stands still jump to the next timer, if that is all that the
     /// kernel's callers wait for. While a device is at work it is not.
     pub fn pass_time(&self) {
-        let cpu = self.cpu(0);
+        let cpu = self.cpu(CpuNumber::FIRST);
         if !self.area.has_sleepers() || !cpu.try_lock() {
             return;
         }

@@ -2,8 +2,10 @@
 //! go through.
 
 use crate::abi::{self, Exit};
+use crate::address::Virtual;
 use crate::futex;
 use crate::shared::atomics;
+use crate::thread::Tid;
 use std::arch::asm;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -23,12 +25,30 @@ pub struct Gate {
 impl Gate {
     /// # Safety
     /// `base` is where an image with this header is loaded, executable.
-    pub unsafe fn new(base: u64, h: &abi::ImageHeader) -> Self {
-        Self {
-            start: std::mem::transmute::<u64, Start>(base + h.start),
-            call: std::mem::transmute::<u64, Call>(base + h.call),
-            enter: std::mem::transmute::<u64, Enter>(base + h.enter),
+    pub unsafe fn new(base: Virtual, h: &abi::ImageHeader) -> Self {
+        let at = |offset| (base + offset).0;
+        // SAFETY: the header tells where functions of these types are.
+        unsafe {
+            Self {
+                start: std::mem::transmute::<u64, Start>(at(h.start)),
+                call: std::mem::transmute::<u64, Call>(at(h.call)),
+                enter: std::mem::transmute::<u64, Enter>(at(h.enter)),
+            }
         }
+    }
+}
+
+/// A virtual CPU's number, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuNumber(pub u32);
+
+impl CpuNumber {
+    /// It boots, takes the interrupts of devices and never goes.
+    pub const FIRST: Self = Self(0);
+
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
     }
 }
 
@@ -56,11 +76,10 @@ impl Cpu {
         self.0
     }
 
-    /// Its number: from 0.
     #[inline]
-    pub fn number(self) -> u32 {
+    pub fn number(self) -> CpuNumber {
         // SAFETY: valid as `new` was promised; written before the kernel ran.
-        unsafe { (&raw const (*self.0).cpu).read() }
+        CpuNumber(unsafe { (&raw const (*self.0).cpu).read() })
     }
 
     atomics! {
@@ -133,10 +152,10 @@ impl Cpu {
 
     /// Make this thread the one that is inside: the caller holds the lock.
     #[inline]
-    pub fn occupy(self, tid: u32) {
+    pub fn occupy(self, tid: Tid) {
         set_gs(self.0 as u64);
         set_inside(true);
-        self.holder().store(tid, Ordering::Relaxed);
+        self.holder().store(tid.0, Ordering::Relaxed);
     }
 
     /// Whether the kernel uses this CPU; one that went comes back.

@@ -8,8 +8,9 @@
 
 use crate::abi::EXIT_RUNNABLE;
 use crate::call::FAVOURS;
-use crate::cpu::{self, Cpu};
+use crate::cpu::{self, Cpu, CpuNumber};
 use crate::inner::Inner;
+use crate::thread::Tid;
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
@@ -35,18 +36,18 @@ impl Inner {
 
     /// Called inside a CPU to kick another one: whether this thread will look
     /// after it when it is out.
-    pub fn put_off(&self, target: u32) -> bool {
+    pub fn put_off(&self, target: CpuNumber) -> bool {
         let Some(here) = self.here() else {
             return false;
         };
         let waited_for = self.cpu(target).waiters().load(Ordering::Relaxed) != 0;
         let allowed = ALLOWED.with(Cell::get);
-        if here.number() == target || target >= u32::BITS || !waited_for || !allowed {
+        if here.number() == target || target.0 >= u32::BITS || !waited_for || !allowed {
             return false;
         }
         // Others only ever take bits away: at worst one comes back.
         let kicks = &here.kicks();
-        let more = kicks.load(Ordering::Relaxed) | 1 << target;
+        let more = kicks.load(Ordering::Relaxed) | 1 << target.0;
         kicks.store(more, Ordering::Relaxed);
         true
     }
@@ -60,23 +61,23 @@ impl Inner {
 
     fn kick_all(&self, mut kicks: u32) {
         while kicks != 0 {
-            self.cpu(kicks.trailing_zeros()).kick();
+            self.cpu(CpuNumber(kicks.trailing_zeros())).kick();
             kicks &= kicks - 1;
         }
     }
 
     /// Outside of `cpu`, as an ordinary thread of the program.
     #[inline]
-    pub fn do_errands(&self, cpu: Cpu, tid: u32) {
+    pub fn do_errands(&self, cpu: Cpu, tid: Tid) {
         if cpu.kicks().load(Ordering::Relaxed) != 0 {
             self.look_after(cpu.take_kicks(), tid);
         }
     }
 
     #[cold]
-    fn look_after(&self, mut kicks: u32, tid: u32) {
+    fn look_after(&self, mut kicks: u32, tid: Tid) {
         while kicks != 0 {
-            let cpu = self.cpu(kicks.trailing_zeros());
+            let cpu = self.cpu(CpuNumber(kicks.trailing_zeros()));
             kicks &= kicks - 1;
             if cpu.pending().load(Ordering::SeqCst) == 0 {
                 continue;

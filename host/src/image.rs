@@ -14,14 +14,22 @@ const R_X86_64_RELATIVE: u64 = 8;
 /// Why a file is not an image that this program can load.
 #[derive(Debug)]
 pub enum ImageError {
+    /// The host does not let us read it.
     Io(PathBuf, io::Error),
+    /// It is something else; why.
     NotAnImage(PathBuf, &'static str),
+    /// It ends before what its headers say is in it.
     Truncated(PathBuf),
+    /// It was built for another version of the contract (asm/host.h).
     Version {
+        /// The file.
         path: PathBuf,
+        /// Its version.
         found: u32,
+        /// This program's.
         expected: u32,
     },
+    /// The structure of that name has another size in it than in this program.
     Layout(PathBuf, &'static str),
 }
 
@@ -81,6 +89,7 @@ pub struct Image {
     /// follow; what they do not cover is zero.
     data_offset: u64,
     data_len: u64,
+    /// What it says of itself, checked.
     pub header: abi::ImageHeader,
 }
 
@@ -133,6 +142,7 @@ impl Image {
         })
     }
 
+    /// The file it was opened as.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -156,26 +166,40 @@ impl Image {
                 self.data_offset,
             ),
         ] {
-            let at = base.add(at as usize).cast();
             let flags = libc::MAP_PRIVATE | libc::MAP_FIXED;
             let offset = offset as libc::off_t;
-            if libc::mmap(at, len as usize, prot, flags, fd, offset) == libc::MAP_FAILED {
+            // SAFETY: in the caller's memory, as the header was checked.
+            let mapped = unsafe {
+                let at = base.add(at as usize).cast();
+                libc::mmap(at, len as usize, prot, flags, fd, offset)
+            };
+            if mapped == libc::MAP_FAILED {
                 return Err(self.io(io::Error::last_os_error()));
             }
         }
         // The file goes on in the last page, with what is not the kernel's.
         let end = (h.text_end + self.data_len) as usize;
         let rest = end.next_multiple_of(PAGE as usize) - end;
-        base.add(end).write_bytes(0, rest);
-        self.relocate(base)
+        // SAFETY: the end of a page that was just mapped, writable.
+        unsafe {
+            base.add(end).write_bytes(0, rest);
+            self.relocate(base)
+        }
     }
 
     /// Add the load address to every word that holds an address.
+    ///
+    /// # Safety
+    /// The image is mapped at `base`, and nobody uses it yet.
     unsafe fn relocate(&self, base: *mut u8) -> Result<(), ImageError> {
         let h = &self.header;
         let count = (h.rela_end - h.rela_start) as usize / 24;
-        let table =
-            std::slice::from_raw_parts(base.add(h.rela_start as usize).cast::<[u64; 3]>(), count);
+        // SAFETY: in the data, and aligned, as the header was checked. What is written
+        // below lies outside.
+        let table = unsafe {
+            let start = base.add(h.rela_start as usize).cast::<[u64; 3]>();
+            std::slice::from_raw_parts(start, count)
+        };
         for &[offset, info, addend] in table {
             if info != R_X86_64_RELATIVE
                 || offset < h.text_end
@@ -187,9 +211,13 @@ impl Image {
                     "it has a relocation that a loader must not do",
                 ));
             }
-            base.add(offset as usize)
-                .cast::<u64>()
-                .write_unaligned((base as u64).wrapping_add(addend));
+            let value = (base as u64).wrapping_add(addend);
+            // SAFETY: in the data, and not in the table.
+            unsafe {
+                base.add(offset as usize)
+                    .cast::<u64>()
+                    .write_unaligned(value);
+            }
         }
         Ok(())
     }

@@ -5,11 +5,12 @@ use crate::area::Area;
 use crate::bias;
 use crate::call::{Caller, Wait};
 use crate::clock::Clock;
-use crate::cpu::{Cpu, Gate};
+use crate::cpu::{Cpu, CpuNumber, Gate};
 use crate::futex;
 use crate::kernel::Doorbell;
 use crate::log::Log;
 use crate::memory::Memory;
+use crate::thread::Tid;
 use crate::{service, signals, thread};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock, Weak};
@@ -143,8 +144,8 @@ impl Inner {
     }
 
     #[inline]
-    pub fn cpu(&self, index: u32) -> Cpu {
-        self.cpus[index as usize]
+    pub fn cpu(&self, number: CpuNumber) -> Cpu {
+        self.cpus[number.index()]
     }
 
     /// This process is a fork of the one that made the kernel.
@@ -174,7 +175,7 @@ impl Inner {
             cpu.current_task().store(u64::MAX, Ordering::SeqCst);
             cpu.revoke();
             cpu.kick_futex().fetch_add(1, Ordering::SeqCst);
-            futex::wake(&cpu.kick_futex());
+            futex::wake(cpu.kick_futex());
         }
         self.area.wake_all();
         for slot in 0..abi::MAX_DEVICES {
@@ -221,7 +222,7 @@ impl Inner {
     }
 
     /// A request through process 1's slot, for what only it can do.
-    pub fn init_request(&self, tid: u32, nr: i64, arg: u64, how: Wait) -> i64 {
+    pub fn init_request(&self, tid: Tid, nr: i64, arg: u64, how: Wait) -> i64 {
         let _one = self.init.lock().unwrap_or_else(|e| e.into_inner());
         let caller = Caller {
             slot: self.area.init_thread(),

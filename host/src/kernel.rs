@@ -1,6 +1,7 @@
 //! A kernel, as programs and devices see it.
 
 use crate::abi;
+use crate::cpu::CpuNumber;
 use crate::futex;
 use crate::inner::Inner;
 use std::sync::atomic::Ordering;
@@ -29,7 +30,9 @@ pub trait Doorbell: Send + Sync {
 pub struct Layout {
     /// Address of the image and of physical address 0.
     pub base: u64,
+    /// Bytes of RAM, the image included.
     pub ram_size: u64,
+    /// The address was drawn at random.
     pub randomised: bool,
 }
 
@@ -67,7 +70,7 @@ impl Kernel {
     /// Where it is.
     pub fn layout(&self) -> Layout {
         Layout {
-            base: self.inner.memory.base,
+            base: self.inner.memory.base.0,
             ram_size: self.inner.memory.ram_size,
             randomised: self.inner.memory.randomised,
         }
@@ -122,7 +125,7 @@ impl Kernel {
 
     /// Ask the kernel to look at changed device slots, for [`Self::wait_virtio`].
     pub fn raise_hotplug(&self) {
-        let cpu = self.inner.cpu(0);
+        let cpu = self.inner.cpu(CpuNumber::FIRST);
         cpu.raise(abi::IRQ_HOTPLUG);
         self.inner.see_to(cpu);
     }
@@ -151,7 +154,7 @@ impl Interrupter {
     /// `inside`: called from a doorbell, so whoever is inside will look.
     pub fn raise(&self, slot: u32, inside: bool) {
         if let Some(kernel) = self.kernel.upgrade() {
-            let cpu = kernel.cpu(0);
+            let cpu = kernel.cpu(CpuNumber::FIRST);
             cpu.raise(abi::IRQ_DEVICE0 + slot);
             // Inside another CPU nobody would look at this one.
             if !inside || crate::cpu::gs() != cpu.ptr() as u64 {

@@ -6,6 +6,7 @@
 //! inner.rs     a kernel's state on this side
 //! image.rs     the ELF image: checks, mapping, relocation
 //! memory.rs    one memfd of RAM and the windows beside it
+//! address.rs   physical and virtual addresses
 //! area.rs      what host and kernel share beside RAM: CPUs, slots, tables
 //! cpu.rs       a virtual CPU: its lock and its gates
 //! bias.rs      how one thread keeps that lock between its calls
@@ -31,6 +32,7 @@
 //! Imports of ours: none.
 
 pub mod abi;
+mod address;
 mod ahead;
 mod area;
 mod bias;
@@ -56,6 +58,7 @@ mod thread_slot;
 #[cfg(tane_tsan)]
 mod tsan;
 
+pub use address::{Physical, Virtual};
 pub use bias::prepare;
 pub use boot::{BootError, Builder};
 pub use clock::Deterministic;

@@ -9,6 +9,7 @@
 //! user           window for mmap()
 //! ```
 
+use crate::address::{Physical, Virtual};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -27,18 +28,19 @@ const FIXED_BASE: u64 = match cfg!(tane_tsan) {
 /// The reserved part of the address space. Unmapped when dropped.
 pub struct Memory {
     fd: File,
-    pub base: u64,
+    /// Where physical address 0 is.
+    pub base: Virtual,
+    /// In bytes.
     pub ram_size: u64,
-    pub vmalloc_start: u64,
-    pub vmalloc_end: u64,
-    pub user_start: u64,
-    pub user_end: u64,
+    pub vmalloc: Range<Virtual>,
+    pub user: Range<Virtual>,
     /// The frames that can be shown in a window. Before and behind them, what the
     /// kernel sees in RAM is not the memfd's.
-    pub shown: Range<u64>,
+    pub shown: Range<Physical>,
     pub randomised: bool,
 }
 
+/// In bytes.
 pub struct Sizes {
     pub ram: u64,
     pub area: u64,
@@ -70,34 +72,32 @@ impl Memory {
             fd,
             base,
             ram_size: sizes.ram,
-            vmalloc_start: base + vmalloc,
-            vmalloc_end: base + vmalloc + sizes.vmalloc,
-            user_start: base + user,
-            user_end: base + user + sizes.user,
-            shown: 0..sizes.ram,
+            vmalloc: base + vmalloc..base + vmalloc + sizes.vmalloc,
+            user: base + user..base + user + sizes.user,
+            shown: Physical(0)..Physical(sizes.ram),
             randomised: randomise,
         };
         let prot = libc::PROT_READ | libc::PROT_WRITE;
-        memory.show(base, 0, sizes.ram + sizes.area, prot)?;
+        memory.show(base, Physical(0), sizes.ram + sizes.area, prot)?;
         Ok(memory)
     }
 
     /// The shared area, behind RAM.
     pub fn area(&self) -> *mut u8 {
-        (self.base + self.ram_size) as *mut u8
+        (self.base + self.ram_size).pointer()
     }
 
     /// Show `len` bytes of the memfd from `pa` on at `va`.
-    fn show(&self, va: u64, pa: u64, len: u64, prot: i32) -> io::Result<()> {
+    fn show(&self, va: Virtual, pa: Physical, len: u64, prot: i32) -> io::Result<()> {
         // SAFETY: the range lies in our reservation, as every caller checks.
         let at = unsafe {
             libc::mmap(
-                va as *mut _,
+                va.pointer(),
                 len as usize,
                 prot,
                 libc::MAP_SHARED | libc::MAP_FIXED,
                 self.fd.as_raw_fd(),
-                pa as libc::off_t,
+                pa.0 as libc::off_t,
             )
         };
         if at == libc::MAP_FAILED {
@@ -108,14 +108,14 @@ impl Memory {
 
     /// Get the memory behind a part of RAM that will surely be used, at once:
     /// a fault for each page costs three times as much.
-    pub fn populate(&self, pa: u64, len: u64) {
+    pub fn populate(&self, pa: Physical, len: u64) {
         const MADV_POPULATE_WRITE: i32 = 23;
-        let (start, end) = (pa & !(PAGE - 1), (pa + len).min(self.ram_size));
+        let (start, end) = (pa.0 & !(PAGE - 1), (pa.0 + len).min(self.ram_size));
         // SAFETY: only touches pages; a host before 5.14 refuses, and they
         // come one by one.
         unsafe {
             libc::madvise(
-                (self.base + start) as *mut _,
+                (self.base + start).pointer(),
                 (end - start) as usize,
                 MADV_POPULATE_WRITE,
             );
@@ -137,7 +137,7 @@ impl Memory {
             true => first / HUGE * HUGE,
             false => first,
         };
-        let at = (self.base + start) as *mut libc::c_void;
+        let at = (self.base + start).pointer();
         let len = self.ram_size - start;
         let prot = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
@@ -148,25 +148,31 @@ impl Memory {
             }
             libc::madvise(at, len as usize, libc::MADV_HUGEPAGE);
         }
-        self.shown.end = start;
-        self.populate(start, len);
+        self.shown.end = Physical(start);
+        self.populate(self.shown.end, len);
         Ok(())
     }
 
-    fn in_window(&self, va: u64, len: u64) -> bool {
+    fn in_ram(&self, pa: Physical, len: u64) -> bool {
+        pa.checked_add(len)
+            .is_some_and(|end| end.0 <= self.ram_size)
+    }
+
+    fn in_window(&self, va: Virtual, len: u64) -> bool {
         let Some(end) = va.checked_add(len) else {
             return false;
         };
-        (va >= self.vmalloc_start && end <= self.vmalloc_end)
-            || (va >= self.user_start && end <= self.user_end)
+        [&self.vmalloc, &self.user]
+            .iter()
+            .any(|window| va >= window.start && end <= window.end)
     }
 
     /// The kernel's `map`: `prot` is of `PROT_READ`…
-    pub fn map(&self, va: u64, pa: u64, len: u64, prot: i32) -> io::Result<()> {
-        if pa.checked_add(len).is_none_or(|e| e > self.ram_size) {
+    pub fn map(&self, va: Virtual, pa: Physical, len: u64, prot: i32) -> io::Result<()> {
+        if !self.in_ram(pa, len) {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
-        if va == self.base + pa {
+        if va == self.base + pa.0 {
             return self.protect(va, len, prot);
         }
         if !self.in_window(va, len) || pa < self.shown.start || pa + len > self.shown.end {
@@ -175,16 +181,16 @@ impl Memory {
         self.show(va, pa, len, prot)
     }
 
-    fn protect(&self, va: u64, len: u64, prot: i32) -> io::Result<()> {
+    fn protect(&self, va: Virtual, len: u64, prot: i32) -> io::Result<()> {
         // SAFETY: the kernel's own RAM, whose protection is its own matter.
-        match unsafe { libc::mprotect(va as *mut _, len as usize, prot) } {
+        match unsafe { libc::mprotect(va.pointer(), len as usize, prot) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
     }
 
     /// The kernel's `unmap`: back to reserved.
-    pub fn unmap(&self, va: u64, len: u64) -> io::Result<()> {
+    pub fn unmap(&self, va: Virtual, len: u64) -> io::Result<()> {
         if !self.in_window(va, len) {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
@@ -193,8 +199,8 @@ impl Memory {
     }
 
     /// The kernel's `discard`: the frames become holes of the memfd.
-    pub fn discard(&self, pa: u64, len: u64) -> io::Result<()> {
-        if pa.checked_add(len).is_none_or(|e| e > self.ram_size) {
+    pub fn discard(&self, pa: Physical, len: u64) -> io::Result<()> {
+        if !self.in_ram(pa, len) {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
@@ -203,7 +209,7 @@ impl Memory {
             libc::fallocate(
                 self.fd.as_raw_fd(),
                 mode,
-                pa as libc::off_t,
+                pa.0 as libc::off_t,
                 len as libc::off_t,
             )
         };
@@ -213,35 +219,33 @@ impl Memory {
         Ok(())
     }
 
-    fn end(&self) -> u64 {
-        self.user_end + GUARD
+    fn size(&self) -> u64 {
+        self.user.end.0 + GUARD - self.base.0
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: nobody uses the kernel's memory any more.
-        unsafe { libc::munmap(self.base as *mut _, (self.end() - self.base) as usize) };
+        unsafe { libc::munmap(self.base.pointer(), self.size() as usize) };
     }
 }
 
 /// Reserve address space without memory behind it.
-unsafe fn reserve_at(va: u64, len: u64, flags: i32) -> io::Result<u64> {
-    let at = libc::mmap(
-        va as *mut _,
-        len as usize,
-        libc::PROT_NONE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | flags,
-        -1,
-        0,
-    );
+///
+/// # Safety
+/// As mmap(2): with `MAP_FIXED`, nobody uses what is mapped there.
+unsafe fn reserve_at(va: Virtual, len: u64, flags: i32) -> io::Result<Virtual> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | flags;
+    // SAFETY: as the caller promises.
+    let at = unsafe { libc::mmap(va.pointer(), len as usize, libc::PROT_NONE, flags, -1, 0) };
     if at == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    Ok(at as u64)
+    Ok(Virtual(at as u64))
 }
 
-fn reserve(len: u64, randomise: bool) -> io::Result<u64> {
+fn reserve(len: u64, randomise: bool) -> io::Result<Virtual> {
     for attempt in 0..64 {
         let hint = if randomise && !cfg!(tane_tsan) {
             let mut bits = 0u64;
@@ -252,13 +256,14 @@ fn reserve(len: u64, randomise: bool) -> io::Result<u64> {
         } else {
             FIXED_BASE + attempt * len.next_multiple_of(1 << 30)
         };
+        let hint = Virtual(hint);
         // SAFETY: NOREPLACE touches no existing mapping.
         match unsafe { reserve_at(hint, len, libc::MAP_FIXED_NOREPLACE) } {
             Ok(at) if at == hint => return Ok(at),
             Ok(at) => {
                 // A host before 4.17 ignores the flag.
                 // SAFETY: we have just mapped it.
-                unsafe { libc::munmap(at as *mut _, len as usize) };
+                unsafe { libc::munmap(at.pointer(), len as usize) };
             }
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
             Err(error) => return Err(error),

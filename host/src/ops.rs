@@ -3,6 +3,8 @@
 //! panic, block (but for a device reset) or enter the kernel.
 
 use crate::abi;
+use crate::address::{Physical, Virtual};
+use crate::cpu::CpuNumber;
 use crate::futex;
 use crate::inner::Inner;
 use crate::thread_slot::ThreadSlot;
@@ -75,22 +77,24 @@ extern "sysv64" fn map(host: Host, va: u64, pa: u64, len: u64, prot: u32) -> i32
             host_prot |= flag;
         }
     }
+    let (va, pa) = (Virtual(va), Physical(pa));
     errno(inner(host).memory.map(va, pa, len, host_prot))
 }
 
 extern "sysv64" fn unmap(host: Host, va: u64, len: u64) -> i32 {
-    errno(inner(host).memory.unmap(va, len))
+    errno(inner(host).memory.unmap(Virtual(va), len))
 }
 
 extern "sysv64" fn discard(host: Host, pa: u64, len: u64) -> i32 {
-    errno(inner(host).memory.discard(pa, len))
+    errno(inner(host).memory.discard(Physical(pa), len))
 }
 
 pub extern "sysv64" fn kick(host: Host, cpu: u32) {
-    if inner(host).put_off(cpu) {
+    let (kernel, cpu) = (inner(host), CpuNumber(cpu));
+    if kernel.put_off(cpu) {
         return;
     }
-    inner(host).cpu(cpu).kick();
+    kernel.cpu(cpu).kick();
 }
 
 pub extern "sysv64" fn yield_(host: Host) {

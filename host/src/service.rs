@@ -9,7 +9,7 @@ use crate::futex;
 use crate::inner::Inner;
 use crate::patience::Patience;
 use crate::signals;
-use crate::thread;
+use crate::thread::{self, Tid};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ pub fn spawn(kernel: &Arc<Inner>, cpu: Cpu) -> std::io::Result<std::thread::Join
     // Not an owner: the last handle's drop joins this thread.
     let kernel = Arc::as_ptr(kernel) as usize;
     std::thread::Builder::new()
-        .name(format!("tane-cpu{}", cpu.number()))
+        .name(format!("tane-cpu{}", cpu.number().0))
         .stack_size(256 << 10)
         .spawn(move || {
             thread::block_signals();
@@ -107,13 +107,13 @@ pub fn raise_due_timer(cpu: Cpu) {
 struct Alarm(Option<libc::timer_t>);
 
 impl Alarm {
-    fn new(tid: u32) -> Self {
+    fn new(tid: Tid) -> Self {
         // SAFETY: plain structures of ours.
         unsafe {
             let mut event: libc::sigevent = std::mem::zeroed();
             event.sigev_notify = libc::SIGEV_THREAD_ID;
             event.sigev_signo = signals::interrupt_signal();
-            event.sigev_notify_thread_id = tid as i32;
+            event.sigev_notify_thread_id = tid.0 as i32;
             let mut id: libc::timer_t = std::mem::zeroed();
             let made = libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut id);
             Alarm((made == 0).then_some(id))
@@ -155,7 +155,7 @@ fn seen_by_its_owner(cpu: Cpu) -> bool {
 }
 
 /// Run the CPU until nothing wants it any more.
-fn run(kernel: &Inner, cpu: Cpu, tid: u32) {
+fn run(kernel: &Inner, cpu: Cpu, tid: Tid) {
     if kernel.is_dead() {
         return cpu.unlock();
     }
@@ -199,7 +199,7 @@ fn inject(cpu: Cpu) -> bool {
         && holder != 0
         && cpu.is_busy();
     if wanted {
-        signals::inject(holder);
+        signals::inject(Tid(holder));
     }
     wanted
 }

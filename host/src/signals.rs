@@ -4,9 +4,10 @@
 //! to whoever handled the signal before us.
 
 use crate::abi::{self, PtRegs};
-use crate::cpu::{self, Cpu};
+use crate::address::Virtual;
+use crate::cpu::{self, Cpu, CpuNumber};
 use crate::inner::Inner;
-use crate::thread;
+use crate::thread::{self, Tid};
 #[cfg(tane_tsan)]
 use crate::tsan::set_action;
 #[cfg(not(tane_tsan))]
@@ -77,7 +78,7 @@ pub fn register(kernel: &Inner) -> bool {
     let Some(entry) = KERNELS.iter().find(|e| e.base.load(Ordering::Relaxed) == 0) else {
         return false;
     };
-    let (base, h) = (kernel.memory.base, &kernel.header);
+    let (base, h) = (kernel.memory.base.0, &kernel.header);
     entry.text_end.store(base + h.text_end, Ordering::Relaxed);
     entry
         .ram_end
@@ -92,8 +93,10 @@ pub fn register(kernel: &Inner) -> bool {
         .trap_interrupt
         .store(base + h.trap_interrupt, Ordering::Relaxed);
     let memory = &kernel.memory;
-    entry.user_start.store(memory.user_start, Ordering::Relaxed);
-    entry.user_end.store(memory.user_end, Ordering::Relaxed);
+    entry
+        .user_start
+        .store(memory.user.start.0, Ordering::Relaxed);
+    entry.user_end.store(memory.user.end.0, Ordering::Relaxed);
     entry.id.store(kernel.id, Ordering::Relaxed);
     entry.base.store(base, Ordering::Release);
     if *count == 0 {
@@ -104,10 +107,10 @@ pub fn register(kernel: &Inner) -> bool {
 }
 
 /// The reverse; the last kernel takes the handlers with it.
-pub fn unregister(base: u64) {
+pub fn unregister(base: Virtual) {
     let mut count = COUNT.lock().unwrap();
     for entry in &KERNELS {
-        if entry.base.load(Ordering::Relaxed) == base {
+        if entry.base.load(Ordering::Relaxed) == base.0 {
             entry.base.store(0, Ordering::Release);
         }
     }
@@ -157,17 +160,17 @@ fn uninstall() {
 }
 
 /// Interrupt the thread that is inside a virtual CPU.
-pub fn inject(tid: u32) {
+pub fn inject(tid: Tid) {
     // SAFETY: at worst the thread is gone and the call fails.
-    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, interrupt_signal()) };
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid.0, interrupt_signal()) };
 }
 
 /// How often the signal of [`inject`] has reached a thread in this virtual CPU.
-pub fn taken(base: u64, cpu: u32) -> u32 {
+pub fn taken(base: Virtual, cpu: CpuNumber) -> u32 {
     let kernel = KERNELS
         .iter()
-        .find(|e| e.base.load(Ordering::Relaxed) == base);
-    let taken = kernel.and_then(|e| e.taken.get(cpu as usize));
+        .find(|e| e.base.load(Ordering::Relaxed) == base.0);
+    let taken = kernel.and_then(|e| e.taken.get(cpu.index()));
     taken.map_or(0, |taken| taken.load(Ordering::Relaxed))
 }
 
@@ -189,80 +192,78 @@ fn find_stack(rsp: u64) -> Option<&'static Entry> {
     })
 }
 
+/// # Safety
+/// The host calls it with what it gives to handlers (sigaction(2)).
 pub(crate) unsafe extern "C" fn handler(
     signal: i32,
     info: *mut libc::siginfo_t,
     context: *mut libc::c_void,
 ) {
-    let context_ = &mut *context.cast::<libc::ucontext_t>();
-    let regs = &mut context_.uc_mcontext.gregs;
+    // SAFETY: the context of the thread that was interrupted, which is this one.
+    let regs = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     let rip = regs[libc::REG_RIP as usize] as u64;
     let rsp = regs[libc::REG_RSP as usize] as u64;
 
     if signal == interrupt_signal() {
         if let Some(kernel) = find(rip, rsp) {
-            // SAFETY: inside, the GS base is the CPU's address.
-            let cpu = unsafe { Cpu::new(cpu::gs() as *mut abi::Vcpu) };
-            if let Some(taken) = kernel.taken.get(cpu.number() as usize) {
-                taken.fetch_add(1, Ordering::Relaxed);
-            }
-            crate::service::raise_due_timer(cpu);
-            if cpu.irq_enabled().load(Ordering::Relaxed) != 0
-                && cpu.pending().load(Ordering::Relaxed) != 0
-            {
-                // As a processor does: one more signal, due before the trampoline
-                // has run its first instruction, would be diverted on top of it,
-                // and so would all that queue up while this thread waits to run.
-                cpu.irq_enabled().store(0, Ordering::Relaxed);
-                divert(regs, kernel.trap_interrupt.load(Ordering::Relaxed), 0, 0);
-            }
+            interrupted(kernel, regs);
         }
         return;
     }
 
-    let fetch = regs[libc::REG_ERR as usize] & 16 != 0;
+    let error = regs[libc::REG_ERR as usize] as u64;
+    let fetch = error & 16 != 0;
     let kernel = match find(rip, rsp) {
         None if signal == libc::SIGSEGV && fetch => find_stack(rsp),
         found => found,
     };
+    // SAFETY: a fault has an address; of other signals it is not used.
+    let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as u64) };
     // Signals that somebody sent are not faults.
-    if let Some(kernel) = kernel.filter(|_| (*info).si_code > 0) {
-        match signal {
-            libc::SIGSEGV | libc::SIGBUS => divert(
-                regs,
-                kernel.trap_fault.load(Ordering::Relaxed),
-                (*info).si_addr() as u64,
-                regs[libc::REG_ERR as usize] as u64,
-            ),
-            _ => divert(
-                regs,
-                kernel.trap_invalid.load(Ordering::Relaxed),
-                signal as u64,
-                0,
-            ),
-        }
+    if let Some(kernel) = kernel.filter(|_| code > 0) {
+        let (trampoline, arg1, arg2) = match signal {
+            libc::SIGSEGV | libc::SIGBUS => (&kernel.trap_fault, address, error),
+            _ => (&kernel.trap_invalid, signal as u64, 0),
+        };
+        // SAFETY: the thread was on a stack of that kernel.
+        unsafe { divert(regs, trampoline.load(Ordering::Relaxed), arg1, arg2) };
         return;
     }
-    if signal == libc::SIGSEGV
-        && (*info).si_code > 0
-        && user_fault(
-            (*info).si_addr() as u64,
-            regs[libc::REG_ERR as usize] as u64,
-        )
-    {
+    if signal == libc::SIGSEGV && code > 0 && user_fault(Virtual(address), error) {
         return;
     }
-    chain(signal, info, context);
+    // SAFETY: what the host gave us.
+    unsafe { chain(signal, info, context) };
+}
+
+/// A thread that runs this kernel's code has got the signal of [`inject`].
+fn interrupted(kernel: &Entry, regs: &mut [i64; 23]) {
+    // SAFETY: inside, the GS base is the CPU's address.
+    let cpu = unsafe { Cpu::new(cpu::gs() as *mut abi::Vcpu) };
+    if let Some(taken) = kernel.taken.get(cpu.number().index()) {
+        taken.fetch_add(1, Ordering::Relaxed);
+    }
+    crate::service::raise_due_timer(cpu);
+    let enabled = cpu.irq_enabled().load(Ordering::Relaxed) != 0;
+    if enabled && cpu.pending().load(Ordering::Relaxed) != 0 {
+        // As a processor does: one more signal, due before the trampoline
+        // has run its first instruction, would be diverted on top of it,
+        // and so would all that queue up while this thread waits to run.
+        cpu.irq_enabled().store(0, Ordering::Relaxed);
+        let trampoline = kernel.trap_interrupt.load(Ordering::Relaxed);
+        // SAFETY: the thread was on a stack of that kernel.
+        unsafe { divert(regs, trampoline, 0, 0) };
+    }
 }
 
 /// The program touched a page of a kernel's user window that is not shown yet:
 /// the kernel answers, as it would on hardware. The thread stays outside and the
 /// service thread does the work (`Wait::Outside`).
-fn user_fault(address: u64, error: u64) -> bool {
+fn user_fault(address: Virtual, error: u64) -> bool {
     let kernel = KERNELS.iter().find(|e| {
         e.base.load(Ordering::Acquire) != 0
             && (e.user_start.load(Ordering::Relaxed)..e.user_end.load(Ordering::Relaxed))
-                .contains(&address)
+                .contains(&address.0)
     });
     let Some(kernel) = kernel else {
         return false;
@@ -278,13 +279,17 @@ fn user_fault(address: u64, error: u64) -> bool {
 /// Write what the thread was doing below its stack pointer and make it run the
 /// trampoline. The kernel has no red zone, but the word right below rsp is left
 /// for the trampoline's way back.
+///
+/// # Safety
+/// They are the registers of a thread that is on a kernel stack with room.
 unsafe fn divert(regs: &mut [i64; 23], trampoline: u64, arg1: u64, arg2: u64) {
     let get = |reg: i32| regs[reg as usize] as u64;
     let rsp = get(libc::REG_RSP);
     let frame = (rsp - 16 - size_of::<PtRegs>() as u64) & !15;
     #[cfg(tane_tsan)]
-    let stack = crate::tsan::Stack::acquire(frame as usize);
-    (frame as *mut PtRegs).write(PtRegs {
+    // SAFETY: a kernel stack, as the caller promises.
+    let stack = unsafe { crate::tsan::Stack::acquire(frame as usize) };
+    let saved = PtRegs {
         r15: get(libc::REG_R15),
         r14: get(libc::REG_R14),
         r13: get(libc::REG_R13),
@@ -306,7 +311,9 @@ unsafe fn divert(regs: &mut [i64; 23], trampoline: u64, arg1: u64, arg2: u64) {
         eflags: get(libc::REG_EFL),
         rsp,
         ss: 0,
-    });
+    };
+    // SAFETY: below the stack pointer of kernel code, which has no red zone.
+    unsafe { (frame as *mut PtRegs).write(saved) };
     #[cfg(tane_tsan)]
     stack.release();
     for (reg, value) in [
@@ -321,42 +328,50 @@ unsafe fn divert(regs: &mut [i64; 23], trampoline: u64, arg1: u64, arg2: u64) {
 }
 
 /// Not ours: the handler that was there before, which may never return.
+///
+/// # Safety
+/// As for [`handler`].
 unsafe fn chain(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    let before = &raw const (*context.cast::<libc::ucontext_t>()).uc_sigmask;
-    if libc::sigismember(before, interrupt_signal()) == 0 {
-        let mut ours: libc::sigset_t = MaybeUninit::zeroed().assume_init();
-        libc::sigaddset(&raw mut ours, interrupt_signal());
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const ours, ptr::null_mut());
-    }
+    // SAFETY: what the host gave us; the set is ours.
+    let sent = unsafe {
+        let before = &raw const (*context.cast::<libc::ucontext_t>()).uc_sigmask;
+        if libc::sigismember(before, interrupt_signal()) == 0 {
+            let mut ours: libc::sigset_t = MaybeUninit::zeroed().assume_init();
+            libc::sigaddset(&raw mut ours, interrupt_signal());
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const ours, ptr::null_mut());
+        }
+        (*info).si_code <= 0
+    };
     let old = PREVIOUS[signal as usize].load(Ordering::Acquire);
-    let (action, flags) = if old.is_null() {
-        (libc::SIG_DFL, 0)
-    } else {
-        ((*old).sa_sigaction, (*old).sa_flags)
+    let (action, flags) = match old.is_null() {
+        true => (libc::SIG_DFL, 0),
+        // SAFETY: stays until the last kernel has gone.
+        false => unsafe { ((*old).sa_sigaction, (*old).sa_flags) },
     };
     match action {
+        libc::SIG_IGN if sent => {}
         libc::SIG_DFL | libc::SIG_IGN => {
             // A fault comes again when the instruction does, and then ends the
             // process as it would have without us; a sent signal must be resent.
-            let mut default: libc::sigaction = MaybeUninit::zeroed().assume_init();
-            default.sa_sigaction = action;
-            if action == libc::SIG_IGN && (*info).si_code <= 0 {
-                return;
-            }
-            default.sa_sigaction = libc::SIG_DFL;
-            set_action(signal, &raw const default, ptr::null_mut());
-            if (*info).si_code <= 0 {
-                libc::raise(signal);
+            // SAFETY: all zeros are the default action.
+            unsafe {
+                let default: libc::sigaction = MaybeUninit::zeroed().assume_init();
+                set_action(signal, &raw const default, ptr::null_mut());
+                if sent {
+                    libc::raise(signal);
+                }
             }
         }
-        action if flags & libc::SA_SIGINFO != 0 => {
-            let action: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
-                std::mem::transmute(action);
-            action(signal, info, context);
-        }
-        action => {
-            let action: extern "C" fn(i32) = std::mem::transmute(action);
-            action(signal);
-        }
+        // SAFETY: it was installed as a handler of this kind.
+        action => unsafe {
+            if flags & libc::SA_SIGINFO != 0 {
+                let action: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
+                    std::mem::transmute(action);
+                action(signal, info, context);
+            } else {
+                let action: extern "C" fn(i32) = std::mem::transmute(action);
+                action(signal);
+            }
+        },
     }
 }

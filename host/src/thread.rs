@@ -2,6 +2,7 @@
 //! the thread takes the task away.
 
 use crate::abi;
+use crate::address::Virtual;
 use crate::bias;
 use crate::call::{Caller, Wait};
 use crate::cpu;
@@ -11,6 +12,10 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once, Weak};
+
+/// A host thread, as the host numbers it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Tid(pub u32);
 
 struct Attachment {
     kernel: Weak<Inner>,
@@ -109,23 +114,23 @@ fn find_or_attach(kernel: &Arc<Inner>, how: Wait) -> Result<Caller, i32> {
 
 /// Ask kernel `id` to show a page of its user window. Attaches a thread that
 /// never called: memory may be touched by any.
-pub fn fault(id: u64, address: u64, error: u64) -> bool {
+pub fn fault(id: u64, address: Virtual, error: u64) -> bool {
     let kernel = crate::inner::find(id);
     let Some(kernel) = kernel else {
         return false;
     };
     match caller(&kernel, Wait::Outside) {
         Ok(caller) => {
-            let args = [address, error, 0, 0, 0, 0];
+            let args = [address.0, error, 0, 0, 0, 0];
             kernel.request(caller, abi::NR_FAULT, &args, Wait::Outside) == 0
         }
         Err(_) => false,
     }
 }
 
-pub fn tid() -> u32 {
+pub fn tid() -> Tid {
     // SAFETY: no arguments.
-    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+    unsafe { Tid(libc::syscall(libc::SYS_gettid) as u32) }
 }
 
 /// Service threads leave the program's signals to the program's threads; faults
@@ -206,7 +211,7 @@ pub fn ensure_signal_stack() {
 impl Inner {
     /// A slot and a task for this host thread: process 1 clones it. Errors are
     /// errno values.
-    fn attach(&self, tid: u32, how: Wait) -> Result<Caller, i32> {
+    fn attach(&self, tid: Tid, how: Wait) -> Result<Caller, i32> {
         let slot = self.area.take_slot().ok_or(libc::EAGAIN)?;
         let pid = self.init_request(tid, abi::NR_ATTACH, slot.address(), how);
         if pid < 0 {

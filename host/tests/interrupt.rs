@@ -217,15 +217,22 @@ unsafe extern "C" fn makes_writable(
     context: *mut libc::c_void,
 ) {
     let page = PAGE.load(Ordering::Relaxed);
-    if (page..page + 4096).contains(&((*info).si_addr() as u64)) {
+    // SAFETY: what the host gives to a handler of a fault.
+    let address = unsafe { (*info).si_addr() as u64 };
+    if (page..page + 4096).contains(&address) {
         SEEN.fetch_add(1, Ordering::Relaxed);
         let both = libc::PROT_READ | libc::PROT_WRITE;
-        libc::mprotect(page as *mut _, 4096, both);
+        // SAFETY: a page of ours.
+        unsafe { libc::mprotect(page as *mut _, 4096, both) };
         return;
     }
     match BEFORE.load(Ordering::Relaxed) {
-        0 => libc::_exit(3),
-        before => std::mem::transmute::<u64, Handler>(before)(signal, info, context),
+        // SAFETY: ends the process.
+        0 => unsafe { libc::_exit(3) },
+        // SAFETY: it was installed as a handler of this kind.
+        before => unsafe {
+            std::mem::transmute::<u64, Handler>(before)(signal, info, context);
+        },
     }
 }
 

@@ -22,10 +22,15 @@ pub fn requests() -> u64 {
 /// benchmarks and tests: read them with `Ordering::Relaxed` at any time.
 #[derive(Debug, Default)]
 pub struct Counters {
+    /// VIRTIO_BLK_T_IN.
     pub reads: AtomicU64,
+    /// VIRTIO_BLK_T_OUT.
     pub writes: AtomicU64,
+    /// VIRTIO_BLK_T_FLUSH.
     pub flushes: AtomicU64,
+    /// VIRTIO_BLK_T_DISCARD.
     pub discards: AtomicU64,
+    /// VIRTIO_BLK_T_WRITE_ZEROES.
     pub write_zeroes: AtomicU64,
     /// Answered inside the notification.
     pub at_once: AtomicU64,

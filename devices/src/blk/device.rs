@@ -28,6 +28,7 @@ pub struct BlockOptions {
     /// At most 20 bytes, the rest is cut; the kernel shows it in
     /// /sys/block/*/serial.
     pub serial: String,
+    /// Refuse writes, and say so.
     pub read_only: bool,
     /// The smallest unit of a transfer and of partition tables, in bytes: a power
     /// of two from 512 to 4096. None: what the backend says.
@@ -145,10 +146,12 @@ impl Block {
         Arc::new(Self { inner, pool })
     }
 
+    /// What it has done so far.
     pub fn counters(&self) -> &Counters {
         &self.inner.counters
     }
 
+    /// What its bytes are.
     pub fn backend(&self) -> &Arc<dyn Backend> {
         &self.inner.backend
     }

@@ -3,6 +3,7 @@
 
 use super::request::{Disk, Request, Status, ID_SIZE};
 use crate::virtio::{GuestMemory, Queue, QueueLayout};
+use tane_host::Physical;
 use tane_images::{Backend, Ram};
 
 /// Bytes of guest memory. Small, so that random addresses often lie in it.
@@ -33,9 +34,9 @@ pub fn fuzz_queue(data: &[u8]) {
     // SAFETY: `ram` outlives the queue and is only used through it.
     let memory = unsafe { GuestMemory::new(base, len) };
     let layout = QueueLayout {
-        desc: u64::from(head[0]) * 16,
-        driver: u64::from(head[1]) * 64,
-        device: u64::from(head[2]) * 128,
+        desc: Physical(u64::from(head[0]) * 16),
+        driver: Physical(u64::from(head[1]) * 64),
+        device: Physical(u64::from(head[2]) * 128),
         size: 1 << (head[3] % 9),
         event_idx: head[4] & 1 != 0,
         indirect: head[4] & 2 != 0,

@@ -117,6 +117,7 @@ impl<D: Device + 'static> Attached<D> {
         self.slot
     }
 
+    /// The device itself.
     pub fn device(&self) -> &Arc<D> {
         &self.device
     }

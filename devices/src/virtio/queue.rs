@@ -5,6 +5,7 @@
 use super::memory::GuestMemory;
 use std::fmt;
 use std::sync::atomic::{fence, Ordering};
+use tane_host::Physical;
 
 const NEXT: u16 = 1;
 const WRITE: u16 = 2;
@@ -18,10 +19,12 @@ const MAX_BYTES: u64 = u32::MAX as u64;
 /// Where a driver put a queue, and what was negotiated.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QueueLayout {
-    /// Physical addresses of the descriptor table and of the two rings.
-    pub desc: u64,
-    pub driver: u64,
-    pub device: u64,
+    /// The descriptor table.
+    pub desc: Physical,
+    /// The ring of what the driver offers.
+    pub driver: Physical,
+    /// The ring of what the device has used.
+    pub device: Physical,
     /// Entries, a power of two.
     pub size: u16,
     /// VIRTIO_F_EVENT_IDX.
@@ -46,6 +49,7 @@ impl std::error::Error for Broken {}
 /// To be used again: its vectors keep their memory.
 #[derive(Debug, Default)]
 pub struct Chain {
+    /// Its first descriptor, by which it is given back.
     pub head: u16,
     /// What the driver wrote for us.
     pub readable: Vec<libc::iovec>,
@@ -70,13 +74,14 @@ pub struct Queue {
 }
 
 struct Descriptor {
-    addr: u64,
+    addr: Physical,
     len: u32,
     flags: u16,
     next: u16,
 }
 
 impl Queue {
+    /// The queue that the driver has put there.
     pub fn new(memory: GuestMemory, layout: QueueLayout) -> Result<Self, Broken> {
         let size = u64::from(layout.size);
         if !layout.size.is_power_of_two() || layout.size > MAX_SIZE {
@@ -102,7 +107,7 @@ impl Queue {
         })
     }
 
-    fn u16(&self, pa: u64) -> &std::sync::atomic::AtomicU16 {
+    fn u16(&self, pa: Physical) -> &std::sync::atomic::AtomicU16 {
         self.memory.u16(pa).expect("rings were checked")
     }
 
@@ -178,7 +183,7 @@ impl Queue {
     }
 
     /// Read once, in two words: the driver may change it while we look.
-    fn descriptor(&self, table: u64, index: u16) -> Result<Descriptor, Broken> {
+    fn descriptor(&self, table: Physical, index: u16) -> Result<Descriptor, Broken> {
         let missing = Broken("a descriptor table is misaligned or not in memory");
         let at = DESCRIPTOR
             .checked_mul(index.into())
@@ -189,7 +194,7 @@ impl Queue {
         let rest = rest.ok_or(missing)?.load(Ordering::Relaxed);
         let rest = u64::from_le(rest);
         Ok(Descriptor {
-            addr: u64::from_le(addr.load(Ordering::Relaxed)),
+            addr: Physical(u64::from_le(addr.load(Ordering::Relaxed))),
             len: rest as u32,
             flags: (rest >> 32) as u16,
             next: (rest >> 48) as u16,

@@ -5,7 +5,7 @@ use super::device::Interrupt;
 use super::queue::QueueLayout;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
-use tane_host::abi;
+use tane_host::{abi, Physical};
 
 pub const RING_INDIRECT: u64 = 1 << 28;
 pub const RING_EVENT_IDX: u64 = 1 << 29;
@@ -28,6 +28,7 @@ pub struct Slot {
 // SAFETY: shared memory, accessed by atomics and by volatile reads of fields
 // that the kernel writes before it says so.
 unsafe impl Send for Slot {}
+// SAFETY: the same.
 unsafe impl Sync for Slot {}
 
 impl Slot {
@@ -87,7 +88,7 @@ impl Slot {
             let queue = (&raw const (*self.registers).queues)
                 .cast::<abi::VirtioQueue>()
                 .add(index);
-            let address = |field: *const AtomicU64| (*field).load(Ordering::Relaxed);
+            let address = |field: *const AtomicU64| Physical((*field).load(Ordering::Relaxed));
             let ready = (&raw const (*queue).ready).read_volatile();
             (ready != 0).then(|| QueueLayout {
                 desc: address(&raw const (*queue).desc),

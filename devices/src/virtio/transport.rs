@@ -37,6 +37,7 @@ impl Transport {
         }
     }
 
+    /// Where its registers are.
     pub fn slot(&self) -> &Arc<Slot> {
         &self.slot
     }

@@ -116,9 +116,9 @@ impl Guest {
                 );
                 let queue = &mut (*r).queues[index];
                 *queue = abi::VirtioQueue {
-                    desc: ring.layout.desc.into(),
-                    driver: ring.layout.driver.into(),
-                    device: ring.layout.device.into(),
+                    desc: ring.layout.desc.0.into(),
+                    driver: ring.layout.driver.0.into(),
+                    device: ring.layout.device.0.into(),
                     size,
                     size_max: queue.size_max,
                     ready: 1,

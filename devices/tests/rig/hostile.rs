@@ -6,7 +6,7 @@ use super::memory::{Line, Ram, Registers};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use tane_devices::{Block, BlockOptions, Chain, Device, Queue, QueueLayout, Transport};
-use tane_host::abi;
+use tane_host::{abi, Physical};
 use tane_images::{total, Backend, Buffers};
 
 const RAM: u64 = 1 << 14;
@@ -94,9 +94,9 @@ fn layout(bytes: &mut Bytes) -> QueueLayout {
         n => 1 << (n % 6),
     };
     QueueLayout {
-        desc,
-        driver,
-        device,
+        desc: Physical(desc),
+        driver: Physical(driver),
+        device: Physical(device),
         size,
         event_idx: flags & 1 != 0,
         indirect: flags & 2 != 0,
@@ -149,7 +149,7 @@ pub fn virtqueue(data: &[u8]) {
     let Ok(mut queue) = Queue::new(memory, layout) else {
         return;
     };
-    let start = memory.pointer(0, RAM).unwrap() as usize;
+    let start = memory.pointer(Physical(0), RAM).unwrap() as usize;
     let mut chain = Chain::default();
     let mut heads = Vec::new();
     for _ in 0..64 {
@@ -189,7 +189,7 @@ pub fn block(data: &[u8]) {
     let mut bytes = Bytes(data);
     let ram = Ram::new(RAM as usize);
     let (line, registers) = (Arc::new(Line::default()), Registers::default());
-    let start = ram.guest().pointer(0, RAM).unwrap() as usize;
+    let start = ram.guest().pointer(Physical(0), RAM).unwrap() as usize;
     let disk = Checked {
         start,
         end: start + RAM as usize,
@@ -207,9 +207,9 @@ pub fn block(data: &[u8]) {
         let r = registers.pointer();
         (*r).driver_features = u64::MAX;
         (*r).queues[0] = abi::VirtioQueue {
-            desc: layout.desc.into(),
-            driver: layout.driver.into(),
-            device: layout.device.into(),
+            desc: layout.desc.0.into(),
+            driver: layout.driver.0.into(),
+            device: layout.device.0.into(),
             size: layout.size,
             size_max: 256,
             ready: 1,

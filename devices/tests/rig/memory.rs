@@ -16,6 +16,7 @@ pub struct Ram {
 
 // SAFETY: accessed by atomics only.
 unsafe impl Send for Ram {}
+// SAFETY: the same.
 unsafe impl Sync for Ram {}
 
 impl Ram {
@@ -89,19 +90,22 @@ impl Ram {
         bytes.map(|at| self.byte(at).load(Relaxed)).collect()
     }
 
-    pub fn u16(&self, pa: u64) -> &AtomicU16 {
+    pub fn u16(&self, pa: impl Into<u64>) -> &AtomicU16 {
+        let pa = pa.into();
         assert!(pa.is_multiple_of(2) && pa + 2 <= self.len());
         // SAFETY: inside, aligned, and only accessed by atomics.
         unsafe { AtomicU16::from_ptr(self.base.add(pa as usize).cast()) }
     }
 
-    pub fn u32(&self, pa: u64) -> &AtomicU32 {
+    pub fn u32(&self, pa: impl Into<u64>) -> &AtomicU32 {
+        let pa = pa.into();
         assert!(pa.is_multiple_of(4) && pa + 4 <= self.len());
         // SAFETY: as above.
         unsafe { AtomicU32::from_ptr(self.base.add(pa as usize).cast()) }
     }
 
-    pub fn u64(&self, pa: u64) -> &AtomicU64 {
+    pub fn u64(&self, pa: impl Into<u64>) -> &AtomicU64 {
+        let pa = pa.into();
         assert!(pa.is_multiple_of(8) && pa + 8 <= self.len());
         // SAFETY: as above.
         unsafe { AtomicU64::from_ptr(self.base.add(pa as usize).cast()) }
@@ -152,6 +156,7 @@ pub struct Registers(*mut abi::Virtio);
 
 // SAFETY: accessed by atomics, or while the device does not look.
 unsafe impl Send for Registers {}
+// SAFETY: the same.
 unsafe impl Sync for Registers {}
 
 impl Default for Registers {

@@ -5,6 +5,7 @@ use super::memory::Ram;
 use std::sync::atomic::{fence, Ordering::*};
 use std::sync::Arc;
 use tane_devices::QueueLayout;
+use tane_host::Physical;
 
 pub const NEXT: u16 = 1;
 pub const WRITE: u16 = 2;
@@ -48,9 +49,9 @@ impl Ring {
     pub fn new(ram: Arc<Ram>, size: u16, event_idx: bool, indirect: bool) -> Self {
         let n = usize::from(size);
         let layout = QueueLayout {
-            desc: ram.allocate(16 * n, 16),
-            driver: ram.allocate(6 + 2 * n, 2),
-            device: ram.allocate(6 + 8 * n, 4),
+            desc: Physical(ram.allocate(16 * n, 16)),
+            driver: Physical(ram.allocate(6 + 2 * n, 2)),
+            device: Physical(ram.allocate(6 + 8 * n, 4)),
             size,
             event_idx,
             indirect,
@@ -71,8 +72,8 @@ impl Ring {
     }
 
     /// Write a descriptor into a table, right or wrong.
-    pub fn describe(&self, table: u64, index: u16, part: Part, flags: u16, next: u16) {
-        let at = table + 16 * u64::from(index);
+    pub fn describe(&self, table: impl Into<u64>, index: u16, part: Part, flags: u16, next: u16) {
+        let at = table.into() + 16 * u64::from(index);
         let flags = flags | if part.writable { WRITE } else { 0 };
         self.ram.u64(at).store(part.pa, Relaxed);
         // One word, as the device reads it.
