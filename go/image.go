@@ -37,8 +37,8 @@ type Options struct {
 	// Lower lists images below this one, the topmost first, each as IMAGE or
 	// IMAGE@SELECTOR: the files of all are seen as one, by overlayfs, for reading.
 	Lower []string
-	// Secrets are passphrases and keys of LUKS volumes, and of images that are
-	// encrypted as a whole.
+	// Secrets are passphrases and keys of LUKS and BitLocker volumes, and of images
+	// that are encrypted as a whole.
 	Secrets [][]byte
 	// Kernel is what Open boots.
 	Kernel KernelOptions

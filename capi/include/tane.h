@@ -435,8 +435,8 @@ struct tane_image_options {
 	/* Further images of the same machine: such a list, or NULL. */
 	const char *const *with;
 	/*
-	 * Passphrases and keys, each for any LUKS volume that it opens, and any
-	 * image that is encrypted as a whole.
+	 * Passphrases and keys, each for any LUKS or BitLocker volume that it opens
+	 * (docs/cli.md), and any image that is encrypted as a whole.
 	 */
 	const struct tane_secret *secrets;
 	size_t secret_count;
@@ -517,6 +517,7 @@ int tane_image_mount(struct tane_image *image, const char *selector,
 #define TANE_VOLUME_LOGICAL 3
 #define TANE_VOLUME_RAID 4
 #define TANE_VOLUME_VERITY 5
+#define TANE_VOLUME_BITLOCKER 6
 
 /* A file system is on it. */
 #define TANE_VOLUME_MOUNTABLE 1

@@ -160,10 +160,12 @@ pub struct Global {
     /// repeated, each below those before
     #[arg(long, global = true, value_name = "IMAGE", help_heading = "Image")]
     pub lower: Vec<PathBuf>,
-    /// A file whose first line opens LUKS volumes and encrypted images; - is standard input
+    /// A file whose first line opens LUKS and BitLocker volumes and encrypted images; - is
+    /// standard input
     #[arg(long, global = true, value_name = "FILE", help_heading = "Image")]
     pub passphrase_file: Option<PathBuf>,
-    /// A file whose whole content opens LUKS volumes and encrypted images
+    /// A file whose whole content opens LUKS volumes and encrypted images; the startup key
+    /// (.BEK) of a BitLocker volume
     #[arg(long, global = true, value_name = "FILE", help_heading = "Image")]
     pub key_file: Option<PathBuf>,
     /// Wait for other programs that use an image until they end, or for so long, rather

@@ -185,7 +185,7 @@ fn a_key_means_what_is_inside_and_the_luks_header_stays() {
     // A key for nothing is not taken for leave to make a file system in the clear.
     blank(&s, "plain.img", 16);
     let failed = exit(s.tane().args(key).args(["mkfs", "plain.img"]), 3);
-    assert!(text(&failed.stderr).contains("no LUKS volume is there"));
+    assert!(text(&failed.stderr).contains("no encrypted volume is there"));
 }
 
 #[test]
@@ -219,6 +219,6 @@ fn selectors_and_the_key_reach_the_volume_in_a_partition() {
     }
     // The other partition is not what the key is for.
     let failed = exit(s.tane().args(key).args(["mkfs", "disk.img@1"]), 3);
-    assert!(text(&failed.stderr).contains("no LUKS volume is there"));
+    assert!(text(&failed.stderr).contains("no encrypted volume is there"));
     succeed(s.tane().args(["mkfs", "disk.img@1"]));
 }

@@ -22,9 +22,19 @@ StrPath: TypeAlias = "str | os.PathLike[str]"
 Mode: TypeAlias = Literal["r", "rw"]
 Secret: TypeAlias = "str | bytes"
 Selector: TypeAlias = "str | int"
-Kind: TypeAlias = Literal["disk", "partition", "luks", "logical", "raid", "verity"]
+Kind: TypeAlias = Literal[
+    "disk", "partition", "luks", "logical", "raid", "verity", "bitlocker"
+]
 
-_KINDS: tuple[Kind, ...] = ("disk", "partition", "luks", "logical", "raid", "verity")
+_KINDS: tuple[Kind, ...] = (
+    "disk",
+    "partition",
+    "luks",
+    "logical",
+    "raid",
+    "verity",
+    "bitlocker",
+)
 
 
 @dataclass(frozen=True)
@@ -99,8 +109,8 @@ class Image(Closing):
     """An image, with everything in it that a file system can be on.
 
     Its container (raw, qcow2, VMDK, VHD, VHDX, VDI and so on) is told by its
-    content; partitions, LUKS, LVM2, RAID and btrfs on several disks are put
-    together as the command does it.
+    content; partitions, LUKS, BitLocker, LVM2, RAID and btrfs on several disks are
+    put together as the command does it.
 
     mode          "r": no byte of the image changes. "rw" locks it and writes.
     jail          True: Linux runs in a process of its own, in a jail: code that a
@@ -120,8 +130,8 @@ class Image(Closing):
     lower         images below this one, the topmost first, each as IMAGE or
                   IMAGE@SELECTOR: the files of all are seen as one, by overlayfs, for
                   reading
-    passphrase    of LUKS volumes, and of an image that is encrypted as a whole: one, or
-                  several; bytes for the content of a key file
+    passphrase    of LUKS and BitLocker volumes, and of an image that is encrypted as a
+                  whole: one, or several; bytes for the content of a key file
     """
 
     def __init__(

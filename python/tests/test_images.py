@@ -139,6 +139,26 @@ def test_an_encrypted_volume_takes_its_passphrase(image: Path, tmp_path: Path) -
         assert not any(v.locked for v in opened.volumes)
 
 
+FOREIGN = Path(__file__).resolve().parents[2] / "build/foreign/cryptsetup"
+STARTUP_KEY = "4381F759-C4F8-4DE0-BB61-FC33A831BDA5"
+
+
+def test_bitlocker_takes_whatever_opens_it() -> None:
+    disk = FOREIGN / "bitlk-aes-xts-128-startup-key.img"
+    if not disk.exists():
+        pytest.skip("no images of BitLocker: scripts/foreign-images fetches them")
+    recovery = "363770-230505-096371-652674-567006-579150-291038-408111"
+    startup = (FOREIGN / f"{STARTUP_KEY}.BEK").read_bytes()
+    secrets: list[str | bytes] = [recovery, startup]
+    for secret in secrets:
+        with tane.Image(disk, passphrase=secret) as opened:
+            outside, inside = opened.volumes
+            assert (outside.fstype, inside.kind) == ("BitLocker", "bitlocker")
+            assert (inside.fstype, inside.uuid) == ("ntfs3", "27F7B5DB3754A2A9")
+    with pytest.raises(tane.LockedError, match=f"startup key {STARTUP_KEY}.BEK"):
+        tane.open(disk, passphrase="wrong")
+
+
 def test_volumes_are_described(image: Path) -> None:
     with tane.Image(image) as opened:
         (volume,) = opened.volumes

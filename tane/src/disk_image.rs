@@ -114,8 +114,8 @@ impl ImageOptions {
         self
     }
 
-    /// Asked for a secret, again and again, as long as a container or a LUKS volume is
-    /// locked and no [`ImageOptions::secret`] was given; None ends it.
+    /// Asked for a secret, again and again, as long as a container or an encrypted volume
+    /// is locked and no [`ImageOptions::secret`] was given; None ends it.
     pub fn ask(&mut self, ask: impl Fn() -> Option<Vec<u8>> + Send + Sync + 'static) -> &mut Self {
         let ask: Ask = Arc::new(ask);
         let asked = ask.clone();
@@ -299,7 +299,7 @@ impl Image {
         &self.inner.disks[0]
     }
 
-    /// Everything that a file system can be on. LUKS volumes are opened by the
+    /// Everything that a file system can be on. Encrypted volumes are opened by the
     /// secrets that the options hold, else by those that were asked for.
     pub fn volumes(&self) -> Result<&Volumes> {
         let inner = &*self.inner;

@@ -21,7 +21,7 @@
 //!
 //! ```text
 //! Kernel ── Disk ── Partition        boots; has disks
-//!    ├───── Volumes                  LUKS, LVM2, RAID on them
+//!    ├───── Volumes                  LUKS, BitLocker, LVM2, RAID on them
 //!    ├───── Image                    all of this for one image, as the command does it
 //!    └───── Mount ─ Tree             paths, confined to the mount
 //!                    ├── Dir         entries by name: the fast way
@@ -113,7 +113,7 @@ pub use time::{SetTime, SetTimes, Timestamp};
 pub use tree::Tree;
 #[doc(hidden)]
 pub use volumes::fuzz_volumes;
-pub use volumes::{Volume, VolumeKind, VolumeOptions, Volumes};
+pub use volumes::{Protector, ProtectorKind, Volume, VolumeKind, VolumeOptions, Volumes};
 
 pub use tane_host::prepare;
 

@@ -113,7 +113,7 @@ fn from_gpt(entries: &[u8], size: usize) -> Table {
 }
 
 /// A GUID's first three fields are little-endian.
-fn guid(bytes: &[u8]) -> Option<String> {
+pub(crate) fn guid(bytes: &[u8]) -> Option<String> {
     let b: [u8; 16] = bytes.try_into().ok()?;
     let order = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
     (b != [0; 16]).then(|| hyphenated(&order.map(|i| b[i])))

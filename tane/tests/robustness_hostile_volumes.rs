@@ -1,6 +1,6 @@
-//! Damaged headers of what lies between a disk and its file systems: LUKS, LVM, RAID,
-//! partition tables. Whatever they hold, reading them ends, with an error or without,
-//! and neither this process nor the kernel comes to harm.
+//! Damaged headers of what lies between a disk and its file systems: LUKS, BitLocker,
+//! LVM, RAID, partition tables. Whatever they hold, reading them ends, with an error or
+//! without, and neither this process nor the kernel comes to harm.
 //!
 //! TANE_HOSTILE_COUNT says how many images the kernel meets of each kind.
 #![allow(clippy::single_range_in_vec_init)] // some headers have one part
@@ -14,6 +14,7 @@ use medium::{Medium, Random};
 use std::fs::File;
 use std::io::Write;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Stdio;
 use tane::{DiskOptions, Kernel, VolumeOptions};
@@ -39,6 +40,48 @@ fn luks(kind: &str) -> Option<Vec<u8>> {
     command.args(["--pbkdf-force-iterations=1000", "--key-file"]);
     inside::run(command.arg(dir.path().join("key")).arg(&disk));
     Some(std::fs::read(disk).expect("the disk"))
+}
+
+const METADATA: usize = 64 << 10;
+
+/// The boot sector and the metadata of a volume that Windows made, closer together.
+fn bitlocker() -> Option<Vec<u8>> {
+    let image = "../build/foreign/cryptsetup/bitlk-aes-xts-128-startup-key.img";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(image);
+    let Ok(file) = File::open(path) else {
+        tane_test_support::skip("no images of BitLocker: scripts/foreign-images fetches them");
+        return None;
+    };
+    let mut disk = vec![0u8; 128 << 10];
+    let (head, block) = disk.split_at_mut(METADATA);
+    file.read_exact_at(&mut head[..512], 0)
+        .expect("a boot sector");
+    let at = u64::from_le_bytes(head[176..184].try_into().expect("eight"));
+    file.read_exact_at(block, at).expect("metadata");
+    for copy in 0..3 {
+        let place = (METADATA as u64).to_le_bytes();
+        head[176 + 8 * copy..][..8].copy_from_slice(&place);
+        block[32 + 8 * copy..][..8].copy_from_slice(&place);
+    }
+    block[16..24].copy_from_slice(&(128u64 << 10).to_le_bytes());
+    // Where the first of the content is: the last of the data says it.
+    let moved = block
+        .windows(4)
+        .position(|b| b == b"\x0f\0\x0f\0")
+        .expect("it");
+    block[moved + 6..][..8].copy_from_slice(&(32u64 << 10).to_le_bytes());
+    sum_bitlocker(&mut disk);
+    Some(disk)
+}
+
+/// Makes its checksum right.
+fn sum_bitlocker(disk: &mut [u8]) {
+    let block = &mut disk[METADATA..];
+    let len = usize::from(u16::from_le_bytes([block[8], block[9]])) * 16;
+    if len + 8 <= block.len() {
+        let sum = crc32fast::hash(&block[..len]);
+        block[len + 4..len + 8].copy_from_slice(&sum.to_le_bytes());
+    }
 }
 
 fn table(label: &str) -> Option<Vec<u8>> {
@@ -178,6 +221,25 @@ fn damaged_headers_are_read_to_their_end() {
         }
         println!("{name}: {understood} of {HEADERS} made sense");
     }
+}
+
+#[test]
+fn damaged_metadata_of_bitlocker_is_read_to_its_end() {
+    let Some(sound) = bitlocker() else { return };
+    let is_read = |disk: &[u8]| tane::fuzz_volumes(&[&[3], disk].concat());
+    assert!(is_read(&sound), "what is sound is read");
+    let places = [3..13, 160..200, METADATA..METADATA + 1300];
+    let mut understood = 0;
+    for seed in 0..HEADERS {
+        let mut bytes = sound.clone();
+        let mut random = Random(seed);
+        damage(&mut bytes, &places, &mut random);
+        if random.below(8) > 0 {
+            sum_bitlocker(&mut bytes);
+        }
+        understood += u64::from(is_read(&bytes));
+    }
+    println!("bitlocker: {understood} of {HEADERS} made sense");
 }
 
 fn look(kernel: &Kernel, bytes: &[u8]) -> tane::Result<usize> {

@@ -198,7 +198,7 @@ pub struct VolumeRecord {
     pub note: [u8; 256],
 }
 
-const KINDS: u32 = 6;
+const KINDS: u32 = 7;
 const MOUNTABLE: u32 = 1;
 const LOCKED: u32 = 2;
 
@@ -242,6 +242,7 @@ impl VolumeRecord {
             VolumeKind::Logical { .. } => (3, 0),
             VolumeKind::Raid => (4, 0),
             VolumeKind::Verity => (5, 0),
+            VolumeKind::BitLocker => (6, 0),
         };
         let found = volume.found.as_ref();
         let label = found.and_then(|f| f.label.as_deref());

@@ -14,7 +14,7 @@ pub fn choose(machine: &Machine, at: &ImagePath, global: &Global) -> Result<Path
 }
 
 /// The device that the address means, whatever is on it: without a selector the
-/// whole disk. Who gives a key means what that opens, and never the LUKS volume itself.
+/// whole disk. Who gives a key means what that opens, and never the encrypted volume itself.
 pub fn choose_place(machine: &Machine, at: &ImagePath) -> Result<PathBuf> {
     let volumes = machine.volumes()?;
     let chosen = volumes.choose_place(&at.image, at.selector.as_ref());
@@ -25,12 +25,12 @@ pub fn choose_place(machine: &Machine, at: &ImagePath) -> Result<PathBuf> {
     .and_then(|chosen| device(volumes, chosen))
 }
 
-/// The place, if it is in a LUKS volume that is open, else the only one that is in it. Of
-/// an image that is encrypted as a whole the key has opened that, if no volume.
+/// The place, if it is in an encrypted volume that is open, else the only one that is in it.
+/// Of an image that is encrypted as a whole the key has opened that, if no volume.
 fn unlocked(machine: &Machine, chosen: usize, at: &ImagePath) -> Result<usize> {
     let volumes = machine.volumes()?;
     let list = volumes.list();
-    let is_open = |i: &usize| list[*i].kind == VolumeKind::Luks;
+    let is_open = |i: &usize| list[*i].kind.is_unlocked();
     if (0..list.len()).any(|i| is_open(&i) && volumes.lies_on(chosen, i)) {
         return Ok(chosen);
     }
@@ -47,10 +47,10 @@ fn unlocked(machine: &Machine, chosen: usize, at: &ImagePath) -> Result<usize> {
         [] => match (0..list.len()).find(|i| list[*i].locked && volumes.lies_on(*i, chosen)) {
             Some(locked) => {
                 let why = list[locked].note.as_deref().unwrap_or("is locked");
-                fail(&format!("its LUKS volume {why}"))
+                fail(&format!("its encrypted volume {why}"))
             }
             None => fail(
-                "a passphrase or key is given, and no LUKS volume is there that it opens: \
+                "a passphrase or key is given, and no encrypted volume is there that it opens: \
                  leave it out, or make one first (cryptsetup luksFormat)",
             ),
         },
@@ -61,7 +61,7 @@ fn unlocked(machine: &Machine, chosen: usize, at: &ImagePath) -> Result<usize> {
             });
             let names = names.map(|name| format!("\n  {}@{name}", at.image.display()));
             fail(&format!(
-                "several LUKS volumes are open: choose one{}",
+                "several encrypted volumes are open: choose one{}",
                 names.collect::<String>()
             ))
         }

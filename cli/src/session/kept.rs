@@ -141,7 +141,7 @@ impl Kept {
         self.inner().map(|mut i| i.kernel(global)).transpose()
     }
 
-    /// What opens LUKS volumes.
+    /// What opens encrypted volumes.
     pub fn secrets(&self, global: &Global) -> Result<Vec<Vec<u8>>> {
         match self.inner() {
             Some(mut inner) => inner.secrets(global),

@@ -298,7 +298,7 @@ impl Machine {
         layers.any(|layer| layer.encryption.is_some())
     }
 
-    /// Whatever opens its images and LUKS volumes.
+    /// Whatever opens its images and encrypted volumes.
     pub(super) fn secrets(&self) -> Vec<Vec<u8>> {
         self.lock_secrets().clone()
     }
@@ -334,7 +334,7 @@ impl Machine {
         }
     }
 
-    /// Everything that a file system can be on. LUKS volumes are opened by what
+    /// Everything that a file system can be on. Encrypted volumes are opened by what
     /// the command line gave, else by what is typed.
     pub fn volumes(&self) -> Result<&Volumes> {
         if let Some(volumes) = self.volumes.get() {

@@ -1,4 +1,4 @@
-//! Passphrases and keys of LUKS volumes: from files, or asked for.
+//! Passphrases and keys of encrypted volumes: from files, or asked for.
 
 use crate::args::Global;
 use crate::failure::{Failure, Result};

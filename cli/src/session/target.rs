@@ -80,6 +80,11 @@ impl Target {
         let gone = || Failure::image(format!("{}: is gone", at.image.display()));
         let index = found.ok_or_else(gone)?;
         let volume = &list[index];
+        if volume.kind == VolumeKind::BitLocker && access == Access::Write {
+            let text = "is in a BitLocker volume: its files can be changed, the file system \
+                        itself only by Windows";
+            return Err(Failure::image(format!("{}: {text}", at.image.display())));
+        }
         let fstype = volume.found.as_ref().map(|f| f.fstype.clone());
         let label = volume.found.as_ref().and_then(|f| f.label.clone());
         let uuid = volume.found.as_ref().and_then(|f| f.uuid.clone());
@@ -91,7 +96,7 @@ impl Target {
         let disk_size = disks.map(|v| v.size).max().unwrap_or(size);
         let is_file = kind == VolumeKind::Disk && is_raw(at, global);
         let is_part = volume.is_short() || list.iter().filter(|v| is_same(v, volume)).count() > 1;
-        let is_unlocked = |i: usize| list[i].kind == VolumeKind::Luks && volumes.lies_on(index, i);
+        let is_unlocked = |i: usize| list[i].kind.is_unlocked() && volumes.lies_on(index, i);
         let is_decrypted = machine.is_encrypted() || (0..list.len()).any(is_unlocked);
         // The types of logical ones are not known: the others' tell.
         let types = list.iter().filter(|v| v.on == volume.on);

@@ -81,6 +81,7 @@ fn kind(volume: &Volume) -> &'static str {
         VolumeKind::Disk => "disk",
         VolumeKind::Partition(_) => "partition",
         VolumeKind::Luks => "luks",
+        VolumeKind::BitLocker => "bitlocker",
         VolumeKind::Logical { .. } => "lvm",
         VolumeKind::Raid => "raid",
         VolumeKind::Verity => "verity",
@@ -160,6 +161,11 @@ impl Found<'_> {
             "capacity": content.map(|c| c.capacity),
             "os": content.and_then(|c| c.os.as_ref()),
             "locked": v.locked,
+            "protectors": v.protectors.iter().map(|p| json!({
+                "kind": p.kind.name(),
+                "id": p.id,
+                "name": p.name,
+            })).collect::<Vec<_>>(),
             "note": v.note,
         })
     }
@@ -236,7 +242,7 @@ impl Found<'_> {
         words.push(match &v.kind {
             VolumeKind::Disk => "whole disk".into(),
             VolumeKind::Partition(n) => n.to_string(),
-            VolumeKind::Luks => "unlocked".into(),
+            VolumeKind::Luks | VolumeKind::BitLocker => "unlocked".into(),
             VolumeKind::Logical { .. } => v.name.as_ref().map(plain).unwrap_or_default(),
             VolumeKind::Raid => "RAID".into(),
             VolumeKind::Verity => "verified".into(),

@@ -8,10 +8,7 @@ use crate::label::Read;
 /// What nobody mounts, for people. What holds others and is opened here is told by
 /// whoever opens it.
 static DESCRIPTIONS: &[(&str, &str)] = &[
-    (
-        "BitLocker",
-        "a volume encrypted by BitLocker, which is not opened here: dislocker does it",
-    ),
+    ("BitLocker", "a volume encrypted by BitLocker"),
     ("DM_integrity", "a volume of dm-integrity"),
     ("DM_snapshot_cow", "the changes of a device mapper snapshot"),
     ("DM_verity_hash", "hashes of dm-verity"),

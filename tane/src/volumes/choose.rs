@@ -12,8 +12,8 @@ impl Volumes {
     /// from elsewhere, so that nothing need be recognised. `image` is what the
     /// error calls it all.
     ///
-    /// Errors: ENOTUNIQ several fit, and the text lists them; ENOKEY a LUKS
-    /// volume is locked; ENXIO there is none.
+    /// Errors: ENOTUNIQ several fit, and the text lists them; ENOKEY an
+    /// encrypted volume is locked; ENXIO there is none.
     pub fn choose(
         &self,
         image: &Path,

@@ -5,6 +5,7 @@
 //! volume.rs    what a volume is
 //! choose.rs    which of them is meant
 //! btrfs.rs     btrfs on several devices
+//! bitlocker/   BitLocker, opened by dm-crypt
 //! luks/        LUKS, opened by dm-crypt
 //!   open.rs      with its data, which may lie elsewhere
 //! lvm/         LVM2, by device mapper
@@ -13,6 +14,7 @@
 //! mapper.rs ioctl.rs   how the kernel is asked
 //! ```
 
+mod bitlocker;
 mod btrfs;
 mod choose;
 mod hostile;
@@ -30,6 +32,7 @@ use crate::error::Result;
 use crate::kernel::Kernel;
 use crate::probe::FileSystem;
 use crate::progress::Step;
+pub use bitlocker::{Protector, ProtectorKind};
 #[doc(hidden)]
 pub use hostile::fuzz_volumes;
 use mapper::Mapper;
@@ -159,6 +162,7 @@ impl Volumes {
             part_type: None,
             note: None,
             locked: false,
+            protectors: Vec::new(),
         };
         self.list.push(volume.clone());
         if volume
@@ -211,6 +215,7 @@ impl Volumes {
         };
         let note = match found.fstype.as_str() {
             "crypto_LUKS" => self.unlock(index, &device, options)?,
+            "BitLocker" => self.open_bitlocker(index, &device, options)?,
             "DM_verity_hash" if options.verity.is_none() => {
                 Some("has the hashes of another volume: give its root hash (--verity)".into())
             }
@@ -271,6 +276,7 @@ impl Volumes {
             found,
             note: None,
             locked: false,
+            protectors: Vec::new(),
         });
         Ok(())
     }

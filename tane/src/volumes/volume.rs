@@ -1,5 +1,6 @@
 //! What a volume is, and how volumes are looked for.
 
+use super::Protector;
 use crate::probe::FileSystem;
 use std::path::PathBuf;
 
@@ -12,12 +13,21 @@ pub enum VolumeKind {
     Partition(u32),
     /// What is inside a LUKS volume, unlocked.
     Luks,
+    /// What is inside a BitLocker volume, unlocked.
+    BitLocker,
     /// An LVM2 logical volume.
     Logical { group: String, name: String },
     /// An md RAID set.
     Raid,
     /// What dm-verity lets through: what its root hash is of, or EIO.
     Verity,
+}
+
+impl VolumeKind {
+    /// Whether it is what a key has opened.
+    pub fn is_unlocked(&self) -> bool {
+        matches!(self, Self::Luks | Self::BitLocker)
+    }
 }
 
 /// A place where a file system can be.
@@ -44,8 +54,10 @@ pub struct Volume {
     /// Why nothing that lies on it is shown, though something may; or, if it has a
     /// device, what it does without.
     pub note: Option<String>,
-    /// It is a LUKS volume that none of the secrets opens.
+    /// It is a LUKS or BitLocker volume that none of the secrets opens.
     pub locked: bool,
+    /// Of a BitLocker volume: what opens it.
+    pub protectors: Vec<Protector>,
 }
 
 impl Volume {
@@ -92,8 +104,10 @@ impl VolumeOptions {
         self
     }
 
-    /// A passphrase or the content of a key file, for any LUKS volume that it
-    /// opens. Bytes, without a newline that is not part of it.
+    /// A passphrase or the content of a key file, for any LUKS or BitLocker volume
+    /// that it opens. Bytes, without a newline that is not part of it. For BitLocker it
+    /// is a password in UTF-8, the 48 digits of a recovery password, or the content of
+    /// the file of a startup key (.BEK).
     pub fn secret(&mut self, secret: impl Into<Vec<u8>>) -> &mut Self {
         self.secrets.push(secret.into());
         self

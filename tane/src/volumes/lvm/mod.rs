@@ -215,6 +215,7 @@ impl Volumes {
                 found: None,
                 note: None,
                 locked: false,
+                protectors: Vec::new(),
             };
             match made {
                 Ok(part) => self.fill(&mut volume, part, is_pool),
