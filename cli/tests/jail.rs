@@ -330,6 +330,80 @@ fn a_session_reaches_the_files_that_an_image_consists_of_and_none_beside_them() 
 }
 
 #[test]
+fn a_session_reaches_neither_the_directory_of_its_overlay_nor_that_of_temporary_files() {
+    if !has_prisoners() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, 0);
+    succeed(s.tool("gzip").args(["-1", "disk.img"]));
+    s.write("over/neighbour", b"a neighbour");
+    s.write("tmp/neighbour", b"a neighbour");
+    let mut command = s.tane();
+    command.env("TMPDIR", s.join("tmp"));
+    command.args(["sh", "--overlay=over/new.qcow2"]);
+    command.args(["-c", "touch /new; cat /big", "disk.img.gz"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::inherit());
+    let mut command = Running(command.spawn().expect("tane"));
+    {
+        let mut thread = Prisoner::writing_to(&command.0, STDOUT);
+        let join = |name: &str| path(&s.join(name));
+        done(&thread.open(&join("over/new.qcow2"), libc::O_RDWR));
+        let new = libc::O_CREAT | libc::O_WRONLY;
+        for dir in ["over", "tmp"] {
+            let neighbour = join(&format!("{dir}/neighbour"));
+            for flags in [libc::O_RDONLY, libc::O_WRONLY] {
+                assert_eq!(thread.open(&neighbour, flags), DENIED, "{dir}");
+            }
+            assert_eq!(thread.open(&join(&format!("{dir}/new")), new), DENIED);
+            let unnamed = libc::O_TMPFILE | libc::O_RDWR;
+            assert_eq!(thread.open(&join(dir), unnamed), DENIED);
+        }
+    }
+    // And what it is there for, works.
+    let mut all = Vec::new();
+    let mut stdout = command.0.stdout.take().expect("its output");
+    stdout.read_to_end(&mut all).expect("the file");
+    assert_eq!(all.len(), SIZE);
+    assert!(command.0.wait().expect("it ends").success());
+    let listed = ["--overlay=over/new.qcow2", "ls", "disk.img.gz:/new"];
+    succeed(s.tane().args(listed));
+}
+
+#[test]
+fn an_overlay_that_nothing_came_of_is_filled_the_next_time() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    s.write("no.qcow2", b"QFI\xfb and nothing more");
+    s.ext4("disk.img", None, 16);
+    let touched = |image: &str| [format!("{image}:/new")];
+    let mut first = s.tane();
+    first
+        .args(["--overlay=over", "touch"])
+        .args(touched("no.qcow2"));
+    assert!(!first.output().expect("tane").status.success());
+    succeed(
+        s.tane()
+            .args(["--overlay=over", "touch"])
+            .args(touched("disk.img")),
+    );
+    succeed(
+        s.tane()
+            .args(["--overlay=over", "ls"])
+            .args(touched("disk.img")),
+    );
+    // A word that is no image leaves nothing.
+    let mut wrong = s.tane();
+    wrong
+        .args(["--overlay=another", "touch"])
+        .args(touched("typo.img"));
+    assert!(!wrong.output().expect("tane").status.success());
+    assert!(!s.join("another").exists());
+}
+
+#[test]
 fn an_image_does_not_have_its_neighbours_written() {
     if !has_kernel() {
         return;

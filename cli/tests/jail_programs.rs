@@ -264,6 +264,28 @@ fn a_program_reaches_nothing_but_its_files() {
 }
 
 #[test]
+fn a_program_has_namespaces_of_its_own_where_the_host_gives_them() {
+    if !has_prisoners() {
+        return;
+    }
+    let s = Scratch::new();
+    let command = checking(&s, &["-v"]);
+    let pid = sleeper(&command.0);
+    let namespace = |pid: u32, kind: &str| {
+        let link = std::fs::read_link(format!("/proc/{pid}/ns/{kind}"));
+        link.expect("a namespace")
+    };
+    // SAFETY: no memory involved, in a child that ends at once.
+    let has_them = tane_test_support::child_can(|| unsafe {
+        libc::unshare(libc::CLONE_NEWIPC | libc::CLONE_NEWNET | libc::CLONE_NEWUTS) == 0
+    });
+    for kind in ["ipc", "net", "uts"] {
+        let own = namespace(command.0.id(), kind);
+        assert_eq!(namespace(pid as u32, kind) != own, has_them, "{kind}");
+    }
+}
+
+#[test]
 fn a_program_ends_with_the_command_however_that_ends() {
     if !has_kernel() {
         return;

@@ -104,7 +104,7 @@ pub use raw::{Access, Raw};
 pub use redo::{redo_path, Redo};
 pub use split::{is_first_piece, pieces_behind};
 pub use stream::{compression, decompressed, most_unpacked, Packer};
-pub use temporary::Spool;
+pub use temporary::{set_aside as set_temporary_files_aside, Spool};
 
 /// A jail is about to be entered that lets this file be opened, but not be asked who
 /// else has it: what there is to know of that is looked up now.

@@ -247,11 +247,16 @@ impl ImageOptions {
         };
         let text = name.to_str();
         let text = text.ok_or_else(|| other("the image's name is not UTF-8, as qcow2 needs it"))?;
-        if !self.write && !file.exists() {
+        let is_there = file.exists();
+        // It was made before a jail closed, or by somebody who could not go on.
+        let is_empty = file.metadata().is_ok_and(|f| f.is_file() && f.len() == 0);
+        if !self.write && (!is_there || is_empty) {
             return Ok(below);
         }
-        if !file.exists() {
+        if !is_there {
             std::fs::File::create_new(file)?;
+        }
+        if !is_there || is_empty {
             if is_encrypted {
                 self.say(file, "is not encrypted, as what is below it is");
             }

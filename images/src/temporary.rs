@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Zeros of this length become holes, in bytes.
 const HOLE: usize = 64 << 10;
@@ -25,6 +25,37 @@ const PART: u64 = 16;
 /// The place is asked after so many bytes.
 const STEP: u64 = 16 << 20;
 
+/// Files that [`set_aside`] has opened, in the process of this number.
+static ASIDE: Mutex<(u32, Vec<io::Result<File>>)> = Mutex::new((0, Vec::new()));
+/// So many: streams that a session unpacks, one after the other.
+const MOST_ASIDE: usize = 16;
+
+/// Opens temporary files for what this process will unpack or download, for when it cannot
+/// open any more: a jail then need not let it into the directory that they are in. An error
+/// is that of whoever would use the file.
+pub fn set_aside() {
+    let mut aside = ASIDE.lock().unwrap_or_else(|e| e.into_inner());
+    let me = std::process::id();
+    if aside.0 != me {
+        // Those of a parent are its own.
+        *aside = (me, Vec::new());
+    }
+    let place = place();
+    while aside.1.len() < MOST_ASIDE {
+        aside.1.push(open(&place));
+    }
+}
+
+/// One that was set aside, or a new one.
+fn take(place: &Path) -> io::Result<Spool> {
+    let mut aside = ASIDE.lock().unwrap_or_else(|e| e.into_inner());
+    let own = aside.0 == std::process::id();
+    match aside.1.pop().filter(|_| own) {
+        Some(file) => file.map(Spool::of),
+        None => Spool::new(place),
+    }
+}
+
 /// A file of all that `from` has, `most` bytes without zeros at most; `verb` says what is
 /// done to it, in errors.
 pub(crate) fn fill(from: &mut dyn Read, verb: &str, most: u64) -> io::Result<Arc<dyn Backend>> {
@@ -33,7 +64,7 @@ pub(crate) fn fill(from: &mut dyn Read, verb: &str, most: u64) -> io::Result<Arc
         let text = format!("cannot be {verb} into {}: {e}{hint}", place.display());
         io::Error::new(e.kind(), text)
     };
-    let to = Spool::new(&place).map_err(|e| cannot(e, "; set TMPDIR to another place"))?;
+    let to = take(&place).map_err(|e| cannot(e, "; set TMPDIR to another place"))?;
     let to = copy(from, to, most).map_err(|e| {
         let full = e.kind() == io::ErrorKind::StorageFull;
         let hint = "; set TMPDIR to a place with more room";
@@ -96,6 +127,12 @@ fn copy(from: &mut dyn Read, mut to: Spool, most: u64) -> io::Result<File> {
     }
 }
 
+fn open(place: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).mode(0o600);
+    options.custom_flags(libc::O_TMPFILE).open(place)
+}
+
 /// A file without a name, to which pieces are appended.
 pub struct Spool {
     file: File,
@@ -107,14 +144,16 @@ pub struct Spool {
 impl Spool {
     /// An empty one in this directory.
     pub fn new(place: &Path) -> io::Result<Spool> {
-        let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).mode(0o600);
-        Ok(Spool {
-            file: options.custom_flags(libc::O_TMPFILE).open(place)?,
+        open(place).map(Spool::of)
+    }
+
+    fn of(file: File) -> Spool {
+        Spool {
+            file,
             len: 0,
             written: 0,
             checked: None,
-        })
+        }
     }
 
     pub fn len(&self) -> u64 {

@@ -24,6 +24,7 @@
 //! files.rs      which files and directories can be opened (Landlock)
 //! limits.rs     memory, time, core dumps
 //! privileges.rs what root could do beside
+//! namespaces.rs networks and shared memory of its own, for programs of the host
 //! ```
 //!
 //! Nothing here can be undone, and all of it is inherited by what is started
@@ -36,6 +37,7 @@ mod files;
 mod filter;
 mod limits;
 mod lists;
+mod namespaces;
 mod privileges;
 mod programs;
 
@@ -45,6 +47,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use files::{spawn_fenced, Files};
+pub use namespaces::set_apart;
 
 /// What the process still needs. The default is the least: to compute, and to
 /// read and write what is open.

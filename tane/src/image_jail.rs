@@ -2,7 +2,7 @@
 
 use crate::address::is_remote;
 use std::path::{Path, PathBuf};
-use tane_images::{look_who_has, redo_path, Format, ImageOptions};
+use tane_images::{look_who_has, redo_path, set_temporary_files_aside, Format, ImageOptions};
 use tane_jail::Jail;
 
 /// How an image is about to be opened, as far as it says which files that takes.
@@ -25,10 +25,10 @@ impl ImageFiles {
     ///
     /// What does not exist is left out: opening it says so.
     pub fn allow(&self, jail: &mut Jail, path: &Path) {
-        self.allow_overlay(jail);
+        self.allow_overlay(jail, path);
         if is_remote(path) {
             // It may be a stream.
-            return allow_unpacking(jail);
+            return set_temporary_files_aside();
         }
         let Ok(real) = path.canonicalize() else {
             return;
@@ -45,7 +45,7 @@ impl ImageFiles {
         self.allow_redo(jail, &real);
         let found = options.files(path);
         if found.iter().any(|layer| layer.format.is_stream()) {
-            allow_unpacking(jail);
+            set_temporary_files_aside();
             // What it holds may name these, and is known too late.
             for path in self.trust.iter().filter(|path| path.exists()) {
                 jail.read(path);
@@ -73,21 +73,28 @@ impl ImageFiles {
         }
     }
 
-    /// Let a jail open the overlay, or make it.
-    pub fn allow_overlay(&self, jail: &mut Jail) {
+    /// Let a jail open the overlay of an image. It is made here if it is new, so that
+    /// nobody need be let into its directory; empty, it is filled by whoever opens it next,
+    /// should that fail now.
+    fn allow_overlay(&self, jail: &mut Jail, image: &Path) {
+        let has_image = is_remote(image) || image.exists();
+        let new = self.overlay.as_ref().filter(|file| !file.exists());
+        if let Some(file) = new.filter(|_| self.write && has_image) {
+            // An error is that of whoever opens it.
+            let _ = std::fs::File::create_new(file);
+        }
         match &self.overlay {
             Some(file) if file.exists() => {
                 jail.write(file);
                 look_who_has(file, self.write);
                 self.allow_redo(jail, file);
             }
-            Some(file) if self.write => drop(jail.create_beneath(directory_of(file))),
             _ => {}
         }
     }
 }
 
-/// Let a jail make the temporary file that a compressed stream is unpacked into.
+/// Let a jail of a process without Linux make the temporary files that it downloads into.
 pub fn allow_unpacking(jail: &mut Jail) {
     let place = std::env::var_os("TMPDIR").unwrap_or("/var/tmp".into());
     if Path::new(&place).is_dir() {

@@ -6,7 +6,8 @@ mod common;
 mod prisoner;
 
 use common::*;
-use prisoner::{threads, Outcome, Prisoner};
+use prisoner::filter::Filters;
+use prisoner::{listed, threads, Outcome, Prisoner};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use tane_worker::Calls;
@@ -36,6 +37,24 @@ fn no_thread_of_a_worker_can_open_a_file() {
     }
     drop(first);
     assert_eq!(mount.stat("hello".as_ref(), 0), Ok(stat), "it goes on");
+}
+
+/// Those of the command that reads images; the attacks on that are tried in
+/// cli/tests/jail_table.rs.
+#[test]
+fn a_worker_has_the_calls_that_are_listed_for_it() {
+    let s = Scratch::new();
+    let Some(disk) = image(&s).filter(|_| tane_test_support::has_root()) else {
+        return;
+    };
+    let (image, _mount) = open(&disk);
+    let thread = Prisoner::behind(image.pid(), 2);
+    let wrong = listed::differences(&Filters::of(&thread), image.pid(), 'L');
+    assert!(
+        wrong.is_empty(),
+        "docs/jail-calls.md:\n{}",
+        wrong.join("\n")
+    );
 }
 
 #[test]

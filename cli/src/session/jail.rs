@@ -181,7 +181,7 @@ pub(super) fn enter(
     if is_off(global) {
         return with(
             |state| match state.needs.as_ref().is_some_and(|n| n.programs) {
-                true => programs::start(None),
+                true => programs::start(None, global),
                 false => Ok(()),
             },
         );
@@ -245,7 +245,7 @@ pub(super) fn enter(
         servers::start(remote.map(PathBuf::as_path), logins)?;
         inherited::forget_proxies();
         if needs.programs {
-            programs::start(Some(programs::jail(&needs, global)?))?;
+            programs::start(Some(programs::jail(&needs, global)?), global)?;
         }
         // What does not exist is the verb's to complain about.
         for path in needs.sources.iter().filter(|p| p.exists()) {

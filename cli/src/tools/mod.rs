@@ -10,7 +10,7 @@ pub mod partition;
 pub mod place;
 mod runner;
 
-pub use runner::start as start_runner;
+pub use runner::{is_apart as runner_is_apart, start as start_runner};
 
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;

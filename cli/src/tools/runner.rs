@@ -2,7 +2,8 @@
 //! none. What was taken over can have the programs run that there are, with any
 //! arguments, in their jail.
 //!
-//! Messages are lists of byte strings: their number, then the length of each and it.
+//! Messages are lists of byte strings: their number, then the length of each and it. Before
+//! all of them comes a byte that says whether programs have namespaces of their own.
 
 use super::execute::{execute, Request, Word};
 use super::Tool;
@@ -41,8 +42,11 @@ pub fn start(jail: Option<Jail>) -> io::Result<()> {
         -1 => Err(io::Error::last_os_error()),
         0 => {
             let end = End;
-            if let Ok(line) = alone(far.as_raw_fd()) {
-                serve(line, jail);
+            if let Ok(mut line) = alone(far.as_raw_fd()) {
+                let apart = jail.is_some() && tane::jail::set_apart();
+                if line.write_all(&[u8::from(apart)]).is_ok() {
+                    serve(line, jail);
+                }
             }
             drop(end);
             Ok(())
@@ -52,6 +56,16 @@ pub fn start(jail: Option<Jail>) -> io::Result<()> {
             Ok(())
         }
     }
+}
+
+/// Whether programs have namespaces of their own. Waits until that is known.
+pub fn is_apart() -> bool {
+    static APART: OnceLock<bool> = OnceLock::new();
+    *APART.get_or_init(|| {
+        let mut said = [0];
+        let heard = LINE.get().map(|mut line| line.read_exact(&mut said));
+        heard.is_some_and(|heard| heard.is_ok()) && said == [1]
+    })
 }
 
 /// Whatever happens, the child does not go on as its parent.
@@ -150,6 +164,7 @@ fn understood(said: Vec<Vec<u8>>, jail: Option<&Jail>) -> Option<io::Result<Requ
 /// Has it run a program; None if nobody was started for that.
 pub fn run(tool: Tool, command: &Command, input: &[u8]) -> Option<io::Result<Output>> {
     let line = LINE.get()?;
+    is_apart();
     let mut said = vec![tool.program.as_bytes().to_vec(), input.to_vec()];
     for (name, value) in command.get_envs() {
         let value = value.unwrap_or_default();

@@ -136,3 +136,23 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
+
+/// Whether this comes true in a process that does nothing else: what it does to itself goes
+/// with it. To be a few system calls, and no more.
+pub fn child_can(work: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child does system calls alone.
+    match unsafe { libc::fork() } {
+        0 => {
+            let done = work();
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(i32::from(!done)) }
+        }
+        child => {
+            let mut status = 0;
+            // SAFETY: a live int.
+            let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+            assert_eq!(waited, child, "fork");
+            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+        }
+    }
+}

@@ -4,6 +4,7 @@ use super::{limit_memory, Needs};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::session::{container, scratch, Access};
+use crate::tell;
 use crate::tools;
 use std::path::{Path, PathBuf};
 use tane::images::Format;
@@ -81,7 +82,15 @@ pub fn jail(needs: &Needs, global: &Global) -> Result<Jail> {
     Ok(jail)
 }
 
-pub fn start(jail: Option<Jail>) -> Result<()> {
+pub fn start(jail: Option<Jail>, global: &Global) -> Result<()> {
     let fail = |e| Failure::image(format!("the process that runs programs: {e}"));
-    tools::start_runner(jail).map_err(fail)
+    let is_jailed = jail.is_some();
+    tools::start_runner(jail).map_err(fail)?;
+    if is_jailed && global.verbose && !global.json && !tools::runner_is_apart() {
+        tell::note(
+            "this host gives programs no network and IPC namespace of their own; the rest of \
+             their jail holds",
+        );
+    }
+    Ok(())
 }
