@@ -149,6 +149,35 @@ const FILL: &str = "fill() {\nmkfs.ext4 -q /dev/vg/$1\nmount /dev/vg/$1 /tmp/mnt
     cp one /tmp/mnt/one\numount /tmp/mnt\n}";
 
 #[test]
+fn a_volume_over_two_disks_gets_the_bytes_of_an_image() {
+    let script = "lvcreate -q -i 2 -L 32M -n new vg\nmkfs.ext4 -q /dev/vg/new";
+    let Some(bed) = Bed::new(2, 40, script) else {
+        return;
+    };
+    let s = &bed.s;
+    let tree = s.join("tree");
+    std::fs::create_dir(&tree).expect("a directory");
+    for name in ["one", "two"] {
+        std::fs::copy(s.join(name), tree.join(name)).expect("a copy");
+    }
+    s.ext4("root.img", Some(&tree), 24);
+    let import = |more: &[&str]| {
+        let mut tane = bed.tane("a b");
+        let image = std::fs::File::open(s.join("root.img")).expect("opens");
+        tane.args(["convert", "-", "a@vg/new"])
+            .args(more)
+            .stdin(image);
+        tane
+    };
+    let before = bed.bytes();
+    let said = text(&exit(&mut import(&[]), 1).stderr);
+    assert!(said.contains("holds ext4: --force"), "{said}");
+    assert!(bed.bytes() == before, "it was written");
+    succeed(&mut import(&["--force"]));
+    bed.check(&["new"], "");
+}
+
+#[test]
 fn thin_volumes_and_their_snapshots() {
     let script =
         "lvcreate -q -L 40M -T vg/pool\nlvcreate -q -V 64M -T vg/pool -n thin\nfill thin\n\

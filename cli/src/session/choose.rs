@@ -4,7 +4,7 @@ use super::machine::Machine;
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use std::path::PathBuf;
-use tane::{ImagePath, VolumeKind, Volumes};
+use tane::{ImagePath, Volumes};
 
 /// The device inside the kernel of the file system that the address means.
 pub fn choose(machine: &Machine, at: &ImagePath, global: &Global) -> Result<PathBuf> {
@@ -14,12 +14,13 @@ pub fn choose(machine: &Machine, at: &ImagePath, global: &Global) -> Result<Path
 }
 
 /// The device that the address means, whatever is on it: without a selector the
-/// whole disk. Who gives a key means what that opens, and never the encrypted volume itself.
-pub fn choose_place(machine: &Machine, at: &ImagePath) -> Result<PathBuf> {
+/// whole disk. Who gives a key means what that opens, and never the encrypted volume itself;
+/// `any`: the key may be for another image, if no encrypted volume is there at all.
+pub fn choose_place(machine: &Machine, at: &ImagePath, any: bool) -> Result<PathBuf> {
     let volumes = machine.volumes()?;
     let chosen = volumes.choose_place(&at.image, at.selector.as_ref());
     match (chosen, machine.secrets().is_empty()) {
-        (Ok(chosen), false) => unlocked(machine, chosen, at).map(Ok),
+        (Ok(chosen), false) => unlocked(machine, chosen, any, at).map(Ok),
         (chosen, _) => Ok(chosen),
     }
     .and_then(|chosen| device(volumes, chosen))
@@ -27,7 +28,7 @@ pub fn choose_place(machine: &Machine, at: &ImagePath) -> Result<PathBuf> {
 
 /// The place, if it is in an encrypted volume that is open, else the only one that is in it.
 /// Of an image that is encrypted as a whole the key has opened that, if no volume.
-fn unlocked(machine: &Machine, chosen: usize, at: &ImagePath) -> Result<usize> {
+fn unlocked(machine: &Machine, chosen: usize, any: bool, at: &ImagePath) -> Result<usize> {
     let volumes = machine.volumes()?;
     let list = volumes.list();
     let is_open = |i: &usize| list[*i].kind.is_unlocked();
@@ -49,6 +50,7 @@ fn unlocked(machine: &Machine, chosen: usize, at: &ImagePath) -> Result<usize> {
                 let why = list[locked].note.as_deref().unwrap_or("is locked");
                 fail(&format!("its encrypted volume {why}"))
             }
+            None if any => Ok(chosen),
             None => fail(
                 "a passphrase or key is given, and no encrypted volume is there that it opens: \
                  leave it out, or make one first (cryptsetup luksFormat)",

@@ -28,7 +28,7 @@ pub use kept::{Here, Kept};
 pub use machine::{Content, Machine};
 pub use redo::prepare as write_back_as_a_whole;
 pub use scratch::{directory as temporary_directory, place as temporary_place};
-pub use target::{container, lock_replaced, locked, Target};
+pub use target::{container, lock_replaced, locked, Target, Want};
 
 use crate::args::Global;
 use crate::expand::{self, Meant};

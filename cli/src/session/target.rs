@@ -2,6 +2,8 @@
 //! ordinary file for the programs of the distribution, which know nothing of
 //! containers, partition tables, LUKS and LVM.
 
+mod import;
+
 use super::choose::{choose, choose_place};
 use super::machine::Machine;
 use super::scratch;
@@ -24,6 +26,17 @@ const PIECE: usize = 1 << 20;
 const GRAIN: usize = 64 << 10;
 const BLKZEROOUT: usize = 0x127f;
 const BLKSSZGET: usize = 0x1268;
+
+/// What of an image is meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Want {
+    /// The volume that holds the file system.
+    FileSystem,
+    /// The place, whatever is there; with a key what that opens.
+    Place,
+    /// The same, but the key may be for another image.
+    PlaceByAnyKey,
+}
 
 pub struct Target {
     machine: Machine,
@@ -60,6 +73,13 @@ impl Target {
     /// The volume that holds the file system which the address means; with `blank`
     /// the place for one, whatever is there.
     pub fn open(at: &ImagePath, access: Access, blank: bool, global: &Global) -> Result<Target> {
+        match blank {
+            true => Target::open_as(at, access, Want::Place, global),
+            false => Target::open_as(at, access, Want::FileSystem, global),
+        }
+    }
+
+    pub fn open_as(at: &ImagePath, access: Access, want: Want, global: &Global) -> Result<Target> {
         if at.within.is_some() && access == Access::Write {
             let text = "is inside another image: copy it out of there first";
             return Err(Failure::usage(format!("{}: {text}", at.image.display())));
@@ -68,9 +88,10 @@ impl Target {
             return Err(Failure::usage("--lower is for verbs that read files"));
         }
         let machine = Machine::with_image(at, access, global)?;
-        let device = match blank {
-            true => choose_place(&machine, at)?,
-            false => choose(&machine, at, global)?,
+        let device = match want {
+            Want::FileSystem => choose(&machine, at, global)?,
+            Want::Place => choose_place(&machine, at, false)?,
+            Want::PlaceByAnyKey => choose_place(&machine, at, true)?,
         };
         let volumes = machine.volumes()?;
         let list = volumes.list();
@@ -299,20 +320,7 @@ impl Target {
         let device = self.device(libc::O_RDWR)?;
         let sys = device.sys();
         if blank {
-            let zeroed = [range.start, range.end - range.start];
-            let args = [
-                device.raw() as usize,
-                BLKZEROOUT,
-                zeroed.as_ptr() as usize,
-                0,
-                0,
-                0,
-            ];
-            // SAFETY: the call reads two numbers of ours.
-            let done = unsafe { self.call(libc::SYS_ioctl, args) };
-            if done < 0 {
-                return Err(io::Error::from_raw_os_error(-done as i32));
-            }
+            self.zero(&device, range.start, range.end - range.start)?;
         }
         let (mut new, mut old) = (vec![0; PIECE], vec![0; PIECE]);
         for at in range.clone().step_by(PIECE) {
@@ -332,12 +340,7 @@ impl Target {
                 }
             }
         }
-        let args = [device.raw() as usize, 0, 0, 0, 0, 0];
-        // SAFETY: no pointers.
-        match unsafe { self.call(libc::SYS_fsync, args) } {
-            0 => Ok(()),
-            e => Err(io::Error::from_raw_os_error(-e as i32)),
-        }
+        self.sync(&device)
     }
 }
 

@@ -1,4 +1,6 @@
-//! tane convert: an image, or a volume in one, into a new image.
+//! tane convert: an image, or a volume in one, into a new image or into a volume.
+
+mod import;
 
 use crate::args::Global;
 use crate::copy::{Progress, ProgressMode};
@@ -17,7 +19,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tane::images::{buffer, create, Format};
 
-/// Write all of an image, or of a partition or volume in one, into a new image
+/// Write all of an image, or of a partition or volume in one, into a new image or a volume
 #[derive(clap::Args)]
 #[command(after_help = "\
 What is read is the disk that SOURCE is, whatever its container, or with a selector the
@@ -29,23 +31,31 @@ DEST is not encrypted, whatever SOURCE is, which is told of what a key has opene
 a qcow2 if its name ends so or --to says so, else raw. Blocks of zeroes become
 holes. It appears under its name only when it is complete.
 
+DEST with a selector, or a LUKS volume for which there is a key, is written into: the
+bytes of SOURCE (- is standard input) go to its start, and what it has behind them stays.
+It is not replaced as a whole: if that is interrupted, it has the beginning of SOURCE and
+the rest of what it had.
+
 Examples:
   tane convert vm.vmdk vm.qcow2
   tane convert evidence.E01 disk.img
   tane convert disk.img@2 root.ext4           partition 2 alone
   tane convert disk.qcow2@vg/home home.img    a logical volume
-  tane convert --key-file key luks.img plain.img")]
+  tane convert --key-file key luks.img plain.img
+  tane convert --force root.ext4 disk.qcow2@2
+  zcat root.gz | tane convert --force --key-file key - luks.img")]
 pub struct Args {
-    /// The image; with @SELECTOR a partition or volume in it
+    /// The image; with @SELECTOR a partition or volume in it; - is standard input, for a
+    /// volume
     #[arg(value_name = "SOURCE")]
     pub source: OsString,
-    /// The image to be made
+    /// The image to be made, or with @SELECTOR the partition or volume to be written
     #[arg(value_name = "DEST")]
     pub dest: PathBuf,
     /// What DEST is to be: raw or qcow2, whatever its name
     #[arg(long, value_name = "FORMAT")]
     pub to: Option<Format>,
-    /// Replace DEST if it exists
+    /// Replace DEST if it exists, or what the volume holds
     #[arg(long)]
     pub force: bool,
     /// Show progress on standard error
@@ -55,6 +65,13 @@ pub struct Args {
 
 pub fn run(args: Args, global: &Global) -> Result<u8> {
     interrupt::be_orderly();
+    if let Some(volume) = import::volume(&args, global)? {
+        return import::run(&args, &volume, global);
+    }
+    if args.source == "-" {
+        let text = "convert: - is for writing into a volume: DEST is none";
+        return Err(Failure::usage(text));
+    }
     let at = image_path(&args.source, global)?;
     let format = of_image(&args.dest, args.to)?;
     if args.dest.exists() && !args.force {

@@ -1,0 +1,134 @@
+//! A volume that gets other bytes as they are, from its start on.
+
+use super::{wrong, Target, BLKZEROOUT, PIECE};
+use crate::failure::Result;
+use crate::sys::{Fd, Side};
+use std::io;
+
+/// Bytes that are zeroed at once.
+const STEP: u64 = 64 << 20;
+/// What the places are multiples of that a device zeroes by itself: the largest sector.
+const SECTOR: u64 = 4096;
+
+/// What has been written so far stays, whatever comes then.
+pub struct Import<'t> {
+    target: &'t Target,
+    device: Fd<'t>,
+    done: u64,
+}
+
+impl Target {
+    pub fn import(&self) -> Result<Import<'_>> {
+        let device = self.device(libc::O_RDWR).map_err(|e| self.fail(&e))?;
+        Ok(Import {
+            target: self,
+            device,
+            done: 0,
+        })
+    }
+
+    /// What would be lost of a volume that is not zero at its ends.
+    pub fn held_anywhere(&self) -> Result<Option<String>> {
+        if let Some(held) = self.holds() {
+            return Ok(Some(held));
+        }
+        let size = self.size;
+        let piece = size.min(PIECE as u64);
+        let mut is_blank = true;
+        for start in [0, size - piece] {
+            let read = self.read_range(&(start..start + piece), |_, _| {
+                is_blank = false;
+                Ok(())
+            });
+            read.map_err(|e| self.fail(&e))?;
+        }
+        Ok((!is_blank).then(|| "data of an unknown kind".into()))
+    }
+}
+
+impl Import<'_> {
+    /// Bytes from the volume's start that are as they are to be, once they are flushed.
+    pub fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// Pieces come in the order of their places; what is between them becomes zeroes.
+    /// EINTR of `go_on` ends it as an interruption.
+    pub fn write(
+        &mut self,
+        at: u64,
+        piece: &[u8],
+        go_on: impl Fn(u64) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.zero_until(at, &go_on)?;
+        go_on(at)?;
+        let sys = self.device.sys();
+        sys.pwrite_all(&self.device, piece, at).map_err(wrong)?;
+        self.done = at + piece.len() as u64;
+        Ok(())
+    }
+
+    /// The same with zeroes, up to there.
+    pub fn zero_until(
+        &mut self,
+        end: u64,
+        go_on: impl Fn(u64) -> io::Result<()>,
+    ) -> io::Result<()> {
+        while self.done < end {
+            go_on(self.done)?;
+            let len = (end - self.done).min(STEP);
+            let whole = if self.done % SECTOR == 0 {
+                len / SECTOR * SECTOR
+            } else {
+                0
+            };
+            let len = match whole {
+                0 => len.min(SECTOR),
+                whole => whole,
+            };
+            match whole {
+                0 => {
+                    let zeroes = vec![0; len as usize];
+                    let sys = self.device.sys();
+                    sys.pwrite_all(&self.device, &zeroes, self.done)
+                        .map_err(wrong)?;
+                }
+                _ => self.target.zero(&self.device, self.done, len)?,
+            }
+            self.done += len;
+        }
+        Ok(())
+    }
+
+    /// All of that is in the image when this returns.
+    pub fn flush(&self) -> Result<()> {
+        self.target
+            .sync(&self.device)
+            .map_err(|e| self.target.fail(&e))?;
+        self.target.flush()
+    }
+}
+
+impl Target {
+    /// Zeroes whole sectors, as the device does it best.
+    pub(super) fn zero(&self, device: &Fd, start: u64, len: u64) -> io::Result<()> {
+        let range = [start, len];
+        let place = range.as_ptr() as usize;
+        let args = [device.raw() as usize, BLKZEROOUT, place, 0, 0, 0];
+        // SAFETY: the call reads two numbers of ours.
+        done(unsafe { self.call(libc::SYS_ioctl, args) })
+    }
+
+    pub(super) fn sync(&self, device: &Fd) -> io::Result<()> {
+        let args = [device.raw() as usize, 0, 0, 0, 0, 0];
+        // SAFETY: no pointers.
+        done(unsafe { self.call(libc::SYS_fsync, args) })
+    }
+}
+
+fn done(result: isize) -> io::Result<()> {
+    match result {
+        0.. => Ok(()),
+        e => Err(io::Error::from_raw_os_error(-e as i32)),
+    }
+}
