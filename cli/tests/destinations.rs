@@ -241,6 +241,34 @@ fn without_hard_links_each_name_is_a_file_of_its_own_and_that_is_told() {
 }
 
 #[test]
+fn a_name_that_a_fat_makes_shorter_is_told() {
+    let s = Scratch::new();
+    for name in ["tree/new./f", "tree/dots..", "tree/a.b", "tree/.c"] {
+        s.write(name, b"data");
+    }
+    let exfat = || empty(&s, "exfat.img", 8 << 20, "exfatprogs", "mkfs.exfat");
+    let fat = || vfat(&s, "vfat.img", 8 << 20);
+    for (image, make) in [
+        ("vfat.img", &fat as &dyn Fn() -> Option<()>),
+        ("exfat.img", &exfat),
+    ] {
+        if make().is_none() {
+            return;
+        }
+        let at = format!("{image}:/");
+        let report = json(&succeed(
+            s.tane().args(["cp", "-q", "--json", "tree/.", &at]),
+        ));
+        assert_eq!(lost(&report, "end of its name"), 2, "{report}");
+        for name in ["new/f", "dots", "a.b", ".c"] {
+            let path = format!("{at}{name}");
+            assert_eq!(succeed(s.tane().args(["cat", &path])).stdout, b"data");
+        }
+        exit(s.tane().args(["cp", "--strict", "tree/dots..", &at]), 1);
+    }
+}
+
+#[test]
 fn so_it_is_where_the_host_shows_another_file_system_by_fuse() {
     if !fuse::has_fuse() {
         return;

@@ -32,11 +32,12 @@ pub enum Loss {
     Project,
     Reflink,
     Subvolume,
+    Name,
     Told,
 }
 
 impl Loss {
-    const ALL: [Loss; 17] = [
+    const ALL: [Loss; 18] = [
         Loss::Owner,
         Loss::SpecialBits,
         Loss::Mode,
@@ -53,6 +54,7 @@ impl Loss {
         Loss::Project,
         Loss::Reflink,
         Loss::Subvolume,
+        Loss::Name,
         Loss::Told,
     ];
 
@@ -84,6 +86,7 @@ impl Loss {
             Loss::Project => "project",
             Loss::Reflink => "reflink",
             Loss::Subvolume => "subvolume",
+            Loss::Name => "end of its name",
             Loss::Told => "something",
         }
     }

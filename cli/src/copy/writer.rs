@@ -16,11 +16,11 @@ mod share;
 
 use super::batch::{Batch, Head, LinkId, Op, Span};
 use super::finish::Finish;
-use super::report::Report;
+use super::report::{Loss, Report};
 use super::sharing::{SharerId, Shares};
 use super::Settings;
 use crate::guard;
-use crate::sys::{is_safe_name, Errno, Fd, Flags, Kind, Stat, Sys, Xattrs};
+use crate::sys::{is_safe_name, strips_dots, Errno, Fd, Flags, Kind, Stat, Sys, Xattrs};
 use files::Open;
 use ranges::Way;
 use std::collections::{HashMap, HashSet};
@@ -67,6 +67,8 @@ pub struct Writer<'a, 'r> {
     shares: Option<Shares>,
     /// Why no blocks can be shared here.
     unshared: Option<Errno>,
+    /// Names end before their last dots here.
+    strips_dots: bool,
     /// Flags that come last of all, by path.
     late: Vec<(Vec<u8>, Flags)>,
     /// How ranges of the host's files are copied.
@@ -102,6 +104,7 @@ impl<'a, 'r> Writer<'a, 'r> {
             shares: None,
             // The jail does not let copies on the host be read again.
             unshared: (!sys.0.is_ours()).then_some(Errno(libc::EOPNOTSUPP)),
+            strips_dots: strips_dots(&dir),
             late: Vec::new(),
             way: Way::of(sys, settings.sparse),
             buffer: Vec::new(),
@@ -133,7 +136,10 @@ impl<'a, 'r> Writer<'a, 'r> {
                 continue;
             }
             match self.one(batch, op) {
-                Ok(()) if name_of(op).is_some() || matches!(op, Op::End) => self.strained = 0,
+                Ok(()) if name_of(op).is_some() || matches!(op, Op::End) => {
+                    self.strained = 0;
+                    self.tell_name(op);
+                }
                 Ok(()) => {}
                 Err(e) => self.failed(batch, op, e),
             }
@@ -147,6 +153,15 @@ impl<'a, 'r> Writer<'a, 'r> {
             }
         }
         self.report.update_progress();
+    }
+
+    /// Whether what was made has a shorter name than it was to get.
+    fn tell_name(&self, op: &Op) {
+        let is_made = !matches!(op, Op::End | Op::Pass(_) | Op::Unreadable(..) | Op::Omit(_));
+        if self.strips_dots && is_made && self.path.ends_with(b".") {
+            let error = Errno(libc::EOPNOTSUPP);
+            self.report.lose(Loss::Name, &self.path, b"", error);
+        }
     }
 
     /// Leaves all directories as they should be, whatever happened.

@@ -31,6 +31,11 @@ pub fn has_links(dir: &Fd) -> bool {
     }
 }
 
+/// Whether files there have no dots at the ends of their names: a FAT leaves them out.
+pub fn strips_dots(dir: &Fd) -> bool {
+    matches!(kind(dir), Some(FAT | EXFAT))
+}
+
 fn are_links_refused(dir: &Fd) -> bool {
     let sys = dir.sys();
     let name = |end: &str| CString::new(format!(".tane-{}.{end}", std::process::id()));

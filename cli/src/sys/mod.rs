@@ -25,7 +25,7 @@ pub use dir::{is_safe_name, Entries};
 pub use errno::Errno;
 pub use flags::Flags;
 pub use host::Host;
-pub use lacking::{allow_holes, has_links};
+pub use lacking::{allow_holes, has_links, strips_dots};
 pub use root::{base_name, join, split, Root};
 pub use sharing::{can_share, is_subvolume, shared_parts};
 pub use stat::{Kind, Stat, Time};
