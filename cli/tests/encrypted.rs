@@ -4,6 +4,7 @@ mod common;
 
 use common::*;
 use std::process::{Command, Output};
+use tane_test_support::qemu_luks;
 
 const MIB: u64 = 1 << 20;
 
@@ -17,7 +18,8 @@ fn encrypt(s: &Scratch, disk: &str, how: &str, image: &str) {
     let words = format!("encrypt.format={how},encrypt.key-secret=s");
     qemu.args(secret)
         .args(["-f", "raw", "-O", "qcow2", "-o", &words, disk, image]);
-    succeed(qemu.current_dir(s.path()));
+    let output = qemu_luks(qemu.current_dir(s.path()));
+    assert!(output.status.success(), "{output:?}");
 }
 
 fn refused(command: &mut Command) -> String {

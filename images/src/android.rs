@@ -5,7 +5,7 @@
 use crate::backend::{only_read, Backend};
 use crate::buffers::{scatter, total, Buffers};
 use crate::concat::{Concat, Part};
-use crate::open::Neighbours;
+use crate::neighbours::Neighbours;
 use crate::pages::{invalid, le32, read_exactly, unsupported};
 use std::io;
 use std::sync::Arc;

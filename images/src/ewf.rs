@@ -7,7 +7,7 @@ use crate::backend::Backend;
 use crate::blocks::{read_only_map, Blocks, Map, Place};
 use crate::concat::{Concat, Part};
 use crate::kept::Kept;
-use crate::open::Neighbours;
+use crate::neighbours::Neighbours;
 use crate::pages::{invalid, le32, le64, read_exactly, unsupported, Pages};
 use std::io::{self, Read};
 use std::sync::Arc;

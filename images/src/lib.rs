@@ -14,7 +14,8 @@
 //! overlay.rs    writes kept in memory over any other backend
 //! redo/         changes that are made as a whole, by a file beside the image
 //! options.rs    how an image is opened
-//!   open.rs       what it consists of, by its content
+//!   open.rs       what it is, by its content
+//!   neighbours.rs   the files that it names
 //!   format.rs     which container it is
 //!   qcow2.rs      QEMU's, by the imago crate
 //!   vmdk/ vhd.rs vhdx/   VMware's and Microsoft's
@@ -61,6 +62,7 @@ mod host_use;
 mod http;
 mod kept;
 mod lock;
+mod neighbours;
 mod open;
 mod options;
 mod overlay;

@@ -3,7 +3,7 @@
 
 use crate::backend::Backend;
 use crate::format::Format;
-use crate::open::Neighbours;
+use crate::neighbours::Neighbours;
 use crate::pages::invalid;
 use std::io;
 use std::sync::Arc;

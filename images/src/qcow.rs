@@ -7,7 +7,7 @@ use crate::blocks::{read_only_map, Blocks, Map, Place};
 use crate::crypt::{Crypt, Encryption};
 use crate::format::Format;
 use crate::kept::Kept;
-use crate::open::Neighbours;
+use crate::neighbours::Neighbours;
 use crate::pages::{be32, be64, invalid, read_exactly, Pages};
 use std::io::{self, Read};
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 use crate::backend::Backend;
 use crate::blocks::{read_only_map, Blocks, Map, Place};
 use crate::format::Format;
-use crate::open::Neighbours;
+use crate::neighbours::Neighbours;
 use crate::pages::{invalid, le32, le64, read_exactly, unsupported, Pages};
 use std::io;
 use std::sync::Arc;

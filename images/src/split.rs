@@ -5,7 +5,7 @@
 
 use crate::backend::Backend;
 use crate::concat::{Concat, Part};
-use crate::open::Neighbours;
+use crate::neighbours::Neighbours;
 use crate::pages::invalid;
 use std::ffi::OsStr;
 use std::io;

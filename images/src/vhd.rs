@@ -14,7 +14,7 @@ use crate::blocks::{Blocks, Map, Place};
 use crate::buffers::buffer;
 use crate::concat::{Concat, Part};
 use crate::format::Format;
-use crate::open::Neighbours;
+use crate::neighbours::Neighbours;
 use crate::pages::{be32, be64, invalid, read_exactly, Pages};
 use crate::parents;
 use std::io;

@@ -23,7 +23,7 @@ fn secret(word: &str) -> String {
 fn encrypted(folder: &Folder, format: &str, words: &str, bytes: &[u8]) {
     folder.write("disk.raw", bytes);
     let (secret, len) = (secret(RIGHT), bytes.len());
-    folder.run(&format!(
+    folder.run_luks(&format!(
         "qemu-img create -q {secret} -f {format} -o {words},encrypt.key-secret=s image {len}"
     ));
     let image = opts(format, "image");
@@ -156,7 +156,7 @@ fn each_layer_of_a_chain_has_its_own_encryption() {
     // The upper one is.
     let folder = Folder::new();
     folder.write("below", &bytes);
-    folder.run(&format!(
+    folder.run_luks(&format!(
         "qemu-img create -q {secret} -f qcow2 -F raw -b below -o {LUKS},encrypt.key-secret=s image"
     ));
     let top = "driver=qcow2,file.filename=image,encrypt.key-secret=s";
@@ -170,7 +170,7 @@ fn the_files_of_an_encrypted_chain_are_found_without_a_key() {
     let folder = Folder::new();
     folder.write("below", &disk_with_holes(SIZE));
     let secret = secret(RIGHT);
-    folder.run(&format!(
+    folder.run_luks(&format!(
         "qemu-img create -q {secret} -f qcow2 -F raw -b below -o {LUKS},encrypt.key-secret=s image"
     ));
     let files = ImageOptions::new().files(folder.at("image"));
@@ -200,7 +200,7 @@ fn several_threads_read_an_encrypted_image_at_once() {
 #[test]
 fn a_key_that_would_take_hours_is_refused_at_once() {
     let folder = Folder::new();
-    encrypted(&folder, "qcow2", LUKS, &[]);
+    encrypted(&folder, "qcow2", LUKS, &[0; 4096]);
     let mut bytes = std::fs::read(folder.at("image")).unwrap();
     let header = bytes.windows(8).position(|w| w == b"LUKS\xba\xbe\0\x01");
     // The first slot's number of rounds.

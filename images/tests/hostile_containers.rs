@@ -120,7 +120,7 @@ fn mutated_images_of_each_kind_are_errors_or_disks() {
         folder.write("disk", &bytes);
         let secret = "--object secret,id=s,data=a\u{a0}passphrase";
         let words = format!("{words},encrypt.key-secret=s");
-        folder.run(&format!(
+        folder.run_luks(&format!(
             "qemu-img convert -f raw {secret} {words} disk image"
         ));
         damage(&folder, name, &mut numbers);

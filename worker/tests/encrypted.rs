@@ -15,7 +15,7 @@ fn a_worker_reads_an_encrypted_image_with_its_secret_and_says_what_is_missing_wi
                  encrypt.format=luks,encrypt.iter-time=10,encrypt.key-secret=s";
     let mut qemu = Command::new("qemu-img");
     qemu.args(words.split_whitespace()).arg(&plain).arg(&disk);
-    assert!(qemu.status().expect("qemu-img").success());
+    assert!(tane_test_support::qemu_luks(&mut qemu).status.success());
     let failure = options().open(&disk).map(drop).expect_err("no secret");
     assert_eq!(failure.errno, libc::ENOKEY);
     assert!(failure.text.contains("is encrypted (luks)"), "{failure}");

@@ -17,7 +17,7 @@ mod parent;
 use crate::backend::Backend;
 use crate::bitmap;
 use crate::blocks::{Blocks, Map, Place};
-use crate::open::Neighbours;
+use crate::neighbours::Neighbours;
 use crate::overlay::Overlay;
 use crate::pages::{invalid, le32, le64, read_exactly, Pages};
 use header::{Header, Region};

@@ -4,7 +4,7 @@ use super::header::{Header, Region};
 use super::{guid, item, LONGEST};
 use crate::backend::Backend;
 use crate::format::Format;
-use crate::open::Neighbours;
+use crate::neighbours::Neighbours;
 use crate::pages::{invalid, le32};
 use crate::parents::{self, guid_text, utf16};
 use std::io;

@@ -11,7 +11,7 @@ mod sparse;
 use crate::backend::Backend;
 use crate::blocks::Blocks;
 use crate::concat::{Concat, Part};
-use crate::open::Neighbours;
+use crate::neighbours::Neighbours;
 use crate::pages::{invalid, read_exactly};
 use descriptor::{Descriptor, Kind};
 use sparse::Sparse;

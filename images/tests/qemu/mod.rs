@@ -33,14 +33,24 @@ impl Folder {
         output
     }
 
+    /// The same, if it makes a LUKS header.
+    pub fn run_luks(&self, line: &str) -> Output {
+        let output = tane_test_support::qemu_luks(&mut self.command(line));
+        assert!(output.status.success(), "{line}: {output:?}");
+        output
+    }
+
     /// A no-break space is a space within a word.
     pub fn try_run(&self, line: &str) -> Output {
+        let output = self.command(line).output();
+        output.unwrap_or_else(|e| panic!("{line}: {e}"))
+    }
+
+    fn command(&self, line: &str) -> Command {
         let mut words = line.split(' ').map(|word| word.replace('\u{a0}', " "));
-        Command::new(words.next().unwrap())
-            .args(words)
-            .current_dir(&self.0)
-            .output()
-            .unwrap_or_else(|e| panic!("{line}: {e}"))
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words).current_dir(&self.0);
+        command
     }
 
     /// The disk's bytes, as QEMU reads the image.

@@ -13,7 +13,7 @@ use std::fmt::Display;
 use std::io::Write;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 /// After this something hangs, and a test that waits for it fails instead of
@@ -46,6 +46,15 @@ pub fn skip(reason: impl Display) {
         file.and_then(|mut file| file.write_all(line.as_bytes()))
             .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     }
+}
+
+/// Run a program of QEMU's that makes a LUKS header. It measures how fast it hashes, and
+/// fails at times because that took no time by the host's clock; then it is run again.
+pub fn qemu_luks(qemu: &mut Command) -> Output {
+    let timeless = |output: &Output| output.stderr.ends_with(b"accurate CPU usage\n");
+    let mut runs = std::iter::repeat_with(|| qemu.output().expect("QEMU"));
+    let output = runs.by_ref().take(100).find(|output| !timeless(output));
+    output.expect("a clock that goes on")
 }
 
 fn says(variable: &str, value: &str) -> bool {
