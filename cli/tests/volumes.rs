@@ -6,7 +6,7 @@ mod common;
 use common::volumes::*;
 use common::*;
 use std::fs::File;
-use std::process::Command;
+use tane_test_support::qemu_luks;
 
 /// Put `image` into a new LUKS1 volume with the passphrase in the file `pw`.
 fn luks_1(s: &Scratch, options: &str, image: &str, to: &str) {
@@ -16,16 +16,8 @@ fn luks_1(s: &Scratch, options: &str, image: &str, to: &str) {
     );
     let mut command = sbin("qemu-img");
     command.args(line.split(' ')).current_dir(s.join("."));
-    // It times its key derivation, and gives up when others are busy too.
-    let was_disturbed = |command: &mut Command| {
-        let out = command.output().expect("qemu-img");
-        let said = text(&out.stderr);
-        let disturbed = said.contains("accurate CPU usage");
-        assert!(disturbed || out.status.success(), "{command:?}\n{said}");
-        disturbed
-    };
-    let done = (0..20).any(|_| !was_disturbed(&mut command));
-    assert!(done, "{command:?}: the machine is too busy");
+    let output = qemu_luks(&mut command);
+    assert!(output.status.success(), "{output:?}");
 }
 
 #[test]
