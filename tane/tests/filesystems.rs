@@ -267,7 +267,7 @@ fn reiserfs() {
         readers: &[Reader::Grub],
         keeps: Keeps {
             times: 1_000_000_000,
-            acls: false, // a directory's for what is made in it are not shown
+            acls: false, // Linux lists them by chance, see docs/filesystems.md
             punches: false,
             ..ALL
         },
