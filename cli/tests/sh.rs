@@ -407,6 +407,25 @@ fn a_script_opens_in_its_jail_what_it_names() {
 }
 
 #[test]
+fn get_of_a_line_that_comes_later_writes_nothing_and_names_the_remedy() {
+    if !has_kernel() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, "a.img");
+    let run = |options: &[&str]| {
+        let mut command = s.tane();
+        command.args(["sh", "a.img"]).args(options);
+        text(&feed(command, "get /etc/motd\n").stderr)
+    };
+    let said = run(&[]);
+    assert!(said.contains("--share DIR"), "{said}");
+    assert!(!s.join("motd").exists());
+    assert_eq!(run(&["--share", "."]), "");
+    assert_eq!(s.read("motd"), b"a.img");
+}
+
+#[test]
 fn get_and_put_of_a_script_go_to_the_directories_where_it_is() {
     if !has_kernel() {
         return;

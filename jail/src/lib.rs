@@ -66,6 +66,7 @@ pub struct Jail {
     metadata: bool,
     devices: bool,
     memory_files: bool,
+    no_holes: bool,
     memory: Option<u64>,
     time: Option<Duration>,
 }
@@ -162,6 +163,13 @@ impl Jail {
     /// That program makes files in memory, which no limit counts.
     pub fn memory_files(&mut self, yes: bool) -> &mut Self {
         self.memory_files = yes;
+        self
+    }
+
+    /// Of programs: they make no holes in files and get no room ahead (fallocate(2) is
+    /// `EOPNOTSUPP`), so that what they wrote is told from what they left alone.
+    pub fn no_holes(&mut self, yes: bool) -> &mut Self {
+        self.no_holes = yes;
         self
     }
 

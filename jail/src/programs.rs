@@ -205,6 +205,13 @@ pub fn table(jail: &Jail) -> Table {
     set(t, SHARED_MEMORY, &Verdict::Refuse(libc::ENOSYS));
     set(t, OTHERS, &Verdict::Refuse(libc::EPERM));
     set(t, METADATA, &Verdict::Refuse(libc::EPERM));
+    if jail.no_holes {
+        set(
+            t,
+            &[libc::SYS_fallocate],
+            &Verdict::Refuse(libc::EOPNOTSUPP),
+        );
+    }
     // It has its threads, and is the only process: so it ends when it is ended, and has
     // no more memory than one.
     clone_of_threads(t, Some(libc::EPERM));

@@ -4,6 +4,7 @@ use crate::failure::{Failure, Result, SOME_FAILED};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -75,13 +76,21 @@ fn seek(file: &File, from: u64, whence: i32) -> io::Result<u64> {
     u64::try_from(at).map_err(|_| io::Error::last_os_error())
 }
 
+/// What follows `from` without a hole before it or in it; None if nothing does.
+pub fn next_extent(file: &File, from: u64) -> io::Result<Option<Range<u64>>> {
+    let Some(start) = next_data(file, from)? else {
+        return Ok(None);
+    };
+    Ok(Some(start..seek(file, start, libc::SEEK_HOLE)?))
+}
+
 /// Copies a file to `start` of another one that has holes there; holes stay.
 pub fn copy_data(from: &File, to: &File, start: u64) -> io::Result<()> {
     let mut buffer = vec![0; 1 << 20];
     let mut at = 0;
-    while let Some(data) = next_data(from, at)? {
-        let end = seek(from, data, libc::SEEK_HOLE)?;
-        at = data;
+    while let Some(data) = next_extent(from, at)? {
+        let end = data.end;
+        at = data.start;
         while at < end {
             let piece = &mut buffer[..(end - at).min(1 << 20) as usize];
             from.read_exact_at(piece, at)?;

@@ -38,6 +38,8 @@ pub struct Needs {
     metadata: bool,
     devices: bool,
     programs: bool,
+    /// These make no holes.
+    no_holes: bool,
     /// Several kernels are booted, one after the other.
     again: bool,
     temporary: bool,
@@ -111,6 +113,12 @@ impl Needs {
     pub fn programs(mut self) -> Self {
         self.programs = true;
         self.temporary()
+    }
+
+    /// What the programs write is told from what they leave alone.
+    pub fn no_holes(mut self, yes: bool) -> Self {
+        self.no_holes = yes;
+        self
     }
 
     /// The image is opened, and its kernel booted, several times.
@@ -347,6 +355,11 @@ pub fn begin_making(image: &Path, mut needs: Needs, global: &Global) -> Result<(
 /// A session runs, in a jail.
 pub fn confines_session() -> bool {
     with(|state| state.entered && state.needs.as_ref().is_some_and(|n| n.session.is_some()))
+}
+
+/// Whether programs of the host make no holes in files.
+pub(super) fn keeps_from_holes() -> bool {
+    with(|state| state.entered && state.needs.as_ref().is_some_and(|n| n.no_holes))
 }
 
 /// Whether this path on the host is none that the session may open.

@@ -3,11 +3,12 @@
 //! containers, partition tables, LUKS and LVM.
 
 mod import;
+mod new;
 
 use super::choose::{choose, choose_place};
 use super::machine::Machine;
 use super::scratch;
-use super::{redo, Access};
+use super::{jail, redo, Access};
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::sys::{Errno, Fd, Root, Side, Sys};
@@ -319,7 +320,11 @@ impl Target {
     fn copy_in(&self, from: &File, range: &Range<u64>, blank: bool) -> io::Result<()> {
         let device = self.device(libc::O_RDWR)?;
         let sys = device.sys();
-        if blank {
+        if blank && !self.blank(&device, range)? {
+            if new::is_written_known() {
+                self.copy_written(from, &device, range)?;
+                return self.sync(&device);
+            }
             self.zero(&device, range.start, range.end - range.start)?;
         }
         let (mut new, mut old) = (vec![0; PIECE], vec![0; PIECE]);

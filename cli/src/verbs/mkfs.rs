@@ -132,7 +132,10 @@ fn replace(at: &ImagePath, kind: &str, wish: &Wish, args: &Args, global: &Global
         fs: None,
         ..global.clone()
     };
-    declare(Needs::images([(at, Access::Write)]).programs());
+    // A LUKS volume is all zeroes only when all of it was written.
+    let has_key = global.key_file.is_some() || global.passphrase_file.is_some();
+    let needs = Needs::images([(at, Access::Write)]).programs();
+    declare(needs.no_holes(has_key));
     write_back_as_a_whole(at, global);
     let target = Target::open(at, Access::Write, true, global)?;
     if let Some(found) = target.holds().filter(|_| !args.force) {

@@ -78,7 +78,7 @@ pub fn jail(needs: &Needs, global: &Global) -> Result<Jail> {
         jail.read(&own).write_beneath(&own).write(own);
     }
     limit_memory(&mut jail, global);
-    jail.exec(true);
+    jail.exec(true).no_holes(needs.no_holes);
     Ok(jail)
 }
 
