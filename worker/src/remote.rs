@@ -298,6 +298,7 @@ impl File {
 
     /// Read at an offset.
     pub fn pread(&self, to: &mut [u8], offset: u64) -> Result<usize> {
+        check_offset(offset, "read")?;
         let read = |to: &mut [u8], offset| self.read_with(special::PREAD, to, offset);
         match &self.ahead {
             Some((_, window)) if to.len() < SMALL => window.read(to, offset, read),
@@ -341,6 +342,7 @@ impl File {
 
     /// Write at an offset.
     pub fn pwrite(&self, from: &[u8], offset: u64) -> Result<usize> {
+        check_offset(offset, "write")?;
         self.write_with(special::PWRITE, from, offset)
     }
 
@@ -366,6 +368,14 @@ impl File {
                 return Ok(done);
             }
         }
+    }
+}
+
+/// As the kernel does, so that what the worker says was read or written adds up.
+fn check_offset(offset: u64, action: &str) -> Result<()> {
+    match i64::try_from(offset) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Failure::of_errno(libc::EINVAL, action)),
     }
 }
 
