@@ -44,7 +44,7 @@ fn inputs(job: &Job) -> Result<String> {
     print.field(&job.source.id);
     print.field(compile::tools()?);
     print.tree(&job.layout.patches())?;
-    for path in layout::files_below(&job.layout.overlay())? {
+    for (_, path) in job.recipe.overlay(job.layout)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name.starts_with("Kconfig") || name == "Makefile" {
             print.field(layout::read(&path)?);

@@ -11,7 +11,7 @@ use crate::hash::Fingerprint;
 use crate::layout::{self, Layout};
 use crate::{command, Result};
 
-use super::{compile, Job, Recipe, Source};
+use super::{compile, nops, Job, Recipe, Source};
 
 fn product(layout: &Layout, recipe: &Recipe, extension: &str) -> PathBuf {
     layout
@@ -24,7 +24,10 @@ pub fn inputs(layout: &Layout, source: &Source, recipe: &Recipe) -> Result<Strin
     let mut print = Fingerprint::new();
     print.field(&source.id);
     print.field(compile::tools()?);
-    print.tree(&layout.overlay())?;
+    for (name, path) in recipe.overlay(layout)? {
+        print.field(name.as_os_str().as_encoded_bytes());
+        print.field(fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?);
+    }
     print.tree(&layout.patches())?;
     for fragment in &recipe.fragments {
         print.field(layout::read(fragment)?);
@@ -46,6 +49,7 @@ pub fn finish(job: &Job, inputs: &str) -> Result<()> {
         ["elf", "debug", "manifest"].map(|extension| product(job.layout, job.recipe, extension));
     let _ = fs::remove_file(&manifest);
     check_relocations(&vmlinux)?;
+    nops::join(&vmlinux)?;
 
     let stripped = elf.with_extension("elf.new");
     command::output(

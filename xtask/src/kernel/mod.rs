@@ -7,11 +7,13 @@
 //!   recipe.rs    what an image's configuration consists of
 //!   config.rs    fragments merged, and every requested symbol verified
 //!   compile.rs   make, reproducibly
+//!   nops.rs      room for a call at the start of each function, where there is any
 //!   image.rs     stripped image, debug image and manifest
 
 mod compile;
 mod config;
 mod image;
+mod nops;
 mod overlay;
 mod recipe;
 mod source;

@@ -3,7 +3,7 @@
 //! line for each image, "name: fragment fragment ..."; a name on a command
 //! line may add more fragments, "default+debuginfo".
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::layout::{self, Layout};
 use crate::Result;
@@ -45,6 +45,27 @@ impl Recipe {
             name: name.to_string(),
             fragments,
         })
+    }
+}
+
+impl Recipe {
+    /// The files of the overlay that this image is made of, and what each is called
+    /// there. A directory of the overlay with the name of a fragment is there for
+    /// images with that fragment; what it has changes in no other.
+    pub fn overlay(&self, layout: &Layout) -> Result<Vec<(PathBuf, PathBuf)>> {
+        let overlay = layout.overlay();
+        let fragments = layout::files_below(&layout.configs())?;
+        let mine = |name: &Path| {
+            let directory = name.parent().and_then(|parent| parent.iter().next());
+            let fragment = directory.map(|d| layout.configs().join(d).with_extension("config"));
+            fragment.is_none_or(|f| !fragments.contains(&f) || self.fragments.contains(&f))
+        };
+        let found = layout::files_below(&overlay)?.into_iter();
+        let found = found.filter_map(|path| {
+            let name = path.strip_prefix(&overlay).ok()?.to_path_buf();
+            mine(&name).then_some((name, path))
+        });
+        Ok(found.collect())
     }
 }
 
