@@ -10,6 +10,7 @@
 //! `lock` stays held all along: the bias is a way to hold it.
 
 use crate::abi::Vcpu;
+use crate::barrier::membarrier;
 use crate::cpu::{self, Cpu};
 use crate::service::now;
 use crate::thread_slot::ThreadSlot;
@@ -69,19 +70,13 @@ pub fn prepare() {
 }
 
 fn register() {
-    let registered = membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+    let registered = membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED).is_ok();
     POSSIBLE.store(registered && crate::cpu::has_fsgsbase(), Ordering::Relaxed);
 }
 
 /// Whether threads may keep a CPU on this host.
 pub fn possible() -> bool {
     POSSIBLE.load(Ordering::Relaxed)
-}
-
-/// Make every running thread of this process pass a full barrier.
-fn membarrier(command: i32) -> bool {
-    // SAFETY: no memory involved.
-    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
 /// Who this thread is: the address of its control block, which the x86-64 ABI
@@ -240,7 +235,8 @@ impl Cpu {
             _ => PATIENCE_MIN,
         };
         self.patience().store(patience, Ordering::Relaxed);
-        membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+        // Registered, or no CPU were kept; it fails for no other reason.
+        membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED).ok();
         self.bias()
             .compare_exchange(taking, taken, Ordering::SeqCst, Ordering::Relaxed)
             .ok();

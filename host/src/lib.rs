@@ -10,6 +10,7 @@
 //! area.rs      what host and kernel share beside RAM: CPUs, slots, tables
 //! cpu.rs       a virtual CPU: its lock and its gates
 //! bias.rs      how one thread keeps that lock between its calls
+//! barrier.rs   what one thread has all others do
 //! call.rs      a system call: the fast way, and by message
 //! spin.rs      how long a waiting thread looks before it sleeps
 //! errands.rs   what it does for other CPUs when it comes out of one
@@ -35,6 +36,7 @@ pub mod abi;
 mod address;
 mod ahead;
 mod area;
+mod barrier;
 mod bias;
 mod boot;
 mod call;

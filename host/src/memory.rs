@@ -10,6 +10,7 @@
 //! ```
 
 use crate::address::{Physical, Virtual};
+use crate::barrier::forget_instructions;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -181,11 +182,15 @@ impl Memory {
         self.show(va, pa, len, prot)
     }
 
+    /// Of code it is asked for when some was changed, or is about to be.
     fn protect(&self, va: Virtual, len: u64, prot: i32) -> io::Result<()> {
         // SAFETY: the kernel's own RAM, whose protection is its own matter.
-        match unsafe { libc::mprotect(va.pointer(), len as usize, prot) } {
+        if unsafe { libc::mprotect(va.pointer(), len as usize, prot) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        match prot & libc::PROT_EXEC {
             0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
+            _ => forget_instructions(),
         }
     }
 
