@@ -47,7 +47,11 @@ SYM_FUNC_START(tane_gate_start)
 	ud2
 SYM_FUNC_END(tane_gate_start)
 
+#ifdef CONFIG_TANE_LAB
+	.section .entry.text, "ax"	/* no probe here */
+#else
 	.text
+#endif
 
 /* struct tane_exit tane_gate_enter(struct tane_vcpu *) */
 SYM_FUNC_START(tane_gate_enter)

@@ -2,7 +2,11 @@
 #include <linux/linkage.h>
 #include <asm/asm-offsets.h>
 
+#ifdef CONFIG_TANE_LAB
+	.section .entry.text, "ax"	/* no probe here */
+#else
 	.text
+#endif
 
 /*
  * long tane_host_call(void *op, u64 a, u64 b, u64 c, u64 d)

@@ -3,6 +3,7 @@
 #include <linux/init.h>
 #include <linux/kallsyms.h>
 #include <linux/kdebug.h>
+#include <linux/kprobes.h>
 #include <linux/panic_notifier.h>
 #include <linux/reboot.h>
 #include <linux/sched/debug.h>
@@ -10,6 +11,9 @@
 #include <linux/ptrace.h>
 #include <asm/machine.h>
 #include <asm/setup.h>
+#ifdef CONFIG_TANE_LAB
+#include <asm/code.h>
+#endif
 
 void show_regs(struct pt_regs *regs)
 {
@@ -50,10 +54,16 @@ void tane_oops(struct pt_regs *regs, const char *what, unsigned long address)
 /* SIGILL, SIGFPE, SIGTRAP in the kernel. */
 void tane_invalid(struct pt_regs *regs, unsigned long signal)
 {
+#ifdef CONFIG_TANE_LAB
+	if (signal == 5 && tane_breakpoint(regs))
+		return;
+#endif
 	local_irq_disable();
 	tane_oops(regs, signal == 8 ? "division error" : "invalid opcode",
 		  regs->rip);
 }
+
+NOKPROBE_SYMBOL(tane_invalid);
 
 static int tane_panic(struct notifier_block *self, unsigned long event,
 		      void *text)

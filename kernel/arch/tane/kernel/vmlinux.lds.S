@@ -31,6 +31,9 @@ SECTIONS
 	.head.text : { KEEP(*(.tane_image)) HEAD_TEXT } :text
 	.text : {
 		_stext = .;
+#ifdef CONFIG_TANE_LAB
+		ENTRY_TEXT
+#endif
 		TEXT_TEXT
 		SCHED_TEXT
 		LOCK_TEXT
@@ -43,6 +46,15 @@ SECTIONS
 	INIT_TEXT_SECTION(PAGE_SIZE)
 	.exit.text : { EXIT_TEXT }
 	. = ALIGN(PAGE_SIZE);
+#ifdef CONFIG_TANE_LAB
+	/* Code that is made while the kernel runs; until then int3. */
+	.made.text : {
+		tane_made_start = .;
+		BYTE(0xcc)
+		. = tane_made_start + (CONFIG_TANE_LAB_CODE << 20);
+		tane_made_end = .;
+	} =0xcccccccc
+#endif
 	__tane_text_end = .;
 
 	.data_start : { BYTE(0) } :data

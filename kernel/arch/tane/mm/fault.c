@@ -6,6 +6,7 @@
  */
 #include <linux/extable.h>
 #include <linux/hardirq.h>
+#include <linux/kprobes.h>
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
@@ -85,6 +86,8 @@ void tane_fault(struct pt_regs *regs, unsigned long address, unsigned long error
 			raw_local_irq_enable();
 		return;
 	}
+	/* An instruction that a probe has replaced, elsewhere: back to its place. */
+	kprobe_page_fault(regs, 14);
 	if (tane_in(address, tane_boot->user_start, tane_boot->user_end) &&
 	    enabled && tane_fault_user(regs, address, error))
 		return;
