@@ -1,0 +1,114 @@
+//! Looking into a kernel that runs inside this process.
+//!
+//! Its image must be `lab`: the others have no probes and no tracers.
+//!
+//! ```no_run
+//! use tane_lab::Trace;
+//!
+//! let kernel = tane::Kernel::builder().image("tane-lab.elf").boot()?;
+//! let lab = kernel.trace()?;
+//! let tmp = kernel.tree("/tmp")?;
+//!
+//! let (written, calls) = lab.graph().run(|| tmp.write("file", "text"))?;
+//! written?;
+//! print!("{calls}");
+//!
+//! let probe = lab.probe("vfs_write", "size=$arg3")?;
+//! tmp.write("file", "more")?;
+//! assert!(probe.hits()? > 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! ```text
+//! error.rs     what can go wrong
+//! files.rs     the kernel's own interface: files of tracefs
+//! probe.rs     probes: how often, with what, and what comes back
+//! graph.rs     recording which functions calls go through
+//! call.rs      what was recorded, as text and for trace viewers
+//! ring.rs      the pages that the kernel records into
+//! format.rs    where in a record a field is
+//! symbols.rs   functions by address
+//! ```
+//!
+//! A kernel has one tracer: [`Graph::run`] of several threads take turns.
+//!
+//! Imports of ours: `tane`.
+
+mod call;
+mod error;
+mod files;
+mod format;
+mod graph;
+mod probe;
+mod ring;
+mod symbols;
+
+pub use call::{Call, Calls};
+pub use error::{Error, Result};
+pub use graph::Graph;
+pub use probe::Probe;
+
+use std::sync::{Mutex, OnceLock};
+use symbols::Symbols;
+use tane::{Kernel, Mount, MountOptions};
+
+/// What can be looked into.
+pub trait Trace {
+    /// The tracers and probes of this kernel. They cost nothing until they are used.
+    ///
+    /// Errors: [`Error::NoTracers`] where the image has none.
+    fn trace(&self) -> Result<Lab>;
+}
+
+impl Trace for Kernel {
+    fn trace(&self) -> Result<Lab> {
+        Lab::new(self)
+    }
+}
+
+/// The tracers and probes of one kernel. Any thread may use it.
+pub struct Lab {
+    mount: Mount,
+    /// Held while there is a recording.
+    recording: Mutex<()>,
+    symbols: OnceLock<Symbols>,
+}
+
+impl Lab {
+    fn new(kernel: &Kernel) -> Result<Self> {
+        if !kernel.filesystems(false)?.iter().any(|f| f == "tracefs") {
+            return Err(Error::NoTracers);
+        }
+        let mount = MountOptions::new()
+            .fstype("tracefs")
+            .mount(kernel, "none")?;
+        let lab = Lab {
+            mount,
+            recording: Mutex::new(()),
+            symbols: OnceLock::new(),
+        };
+        match lab.mount.exists("kprobe_events")? {
+            true => Ok(lab),
+            false => Err(Error::NoTracers),
+        }
+    }
+
+    /// The kernel that this looks into.
+    pub fn kernel(&self) -> &Kernel {
+        self.mount.kernel()
+    }
+
+    /// Functions that a probe or a graph can name.
+    pub fn functions(&self) -> Result<Vec<String>> {
+        let list = self.get("available_filter_functions")?;
+        Ok(list.lines().map(str::to_owned).collect())
+    }
+
+    fn symbols(&self) -> Result<&Symbols> {
+        if self.symbols.get().is_none() {
+            let read = Symbols::read(self.kernel())?;
+            let _ = self.symbols.set(read);
+        }
+        self.symbols.get().ok_or(Error::NoTracers)
+    }
+}
