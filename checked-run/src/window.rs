@@ -1,0 +1,164 @@
+//! The window of 4 GiB, and the stack of return addresses.
+
+use crate::switch::Context;
+use std::io;
+use std::ptr::NonNull;
+use tane_checked::{Module, EMPTY, IMPORT, PAGE};
+
+const GIB4: usize = 1 << 32;
+/// Inaccessible, above the window.
+const ABOVE: usize = 1 << 16;
+const RETURNS: usize = 1 << 18;
+/// Bytes of code that one import's way out takes.
+const THUNK: usize = 32;
+
+/// Memory from mmap.
+struct Mapping {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+impl Mapping {
+    /// Of nothing that can be accessed.
+    fn reserve(bytes: usize) -> io::Result<Mapping> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping, anywhere.
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or_else(io::Error::last_os_error)?;
+        Ok(Mapping { start, bytes })
+    }
+
+    fn protect(&self, at: usize, bytes: usize, how: i32) -> io::Result<()> {
+        assert!(at + bytes <= self.bytes);
+        // SAFETY: ours, and nobody holds a reference into it.
+        match unsafe { libc::mprotect(self.start.add(at).as_ptr().cast(), bytes, how) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    fn copy(&self, at: usize, from: &[u8]) {
+        assert!(at + from.len() <= self.bytes);
+        // SAFETY: ours, and writable where the caller made it so.
+        unsafe {
+            self.start
+                .add(at)
+                .as_ptr()
+                .copy_from_nonoverlapping(from.as_ptr(), from.len())
+        };
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: nobody is inside, since calls borrow what holds this.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
+pub struct Window {
+    all: Mapping,
+    /// The window's first byte in `all`.
+    offset: usize,
+    returns: Mapping,
+    thunks: Mapping,
+    table: usize,
+    slots: usize,
+    end: u64,
+    pub code: [usize; 2],
+}
+
+fn pages(bytes: usize) -> usize {
+    bytes.next_multiple_of(PAGE as usize)
+}
+
+impl Window {
+    pub fn new(module: &Module<'_>, heap: u64) -> io::Result<Window> {
+        use libc::{PROT_EXEC, PROT_READ, PROT_WRITE};
+        let all = Mapping::reserve(2 * GIB4 + ABOVE)?;
+        let start = all.start.as_ptr() as usize;
+        let offset = start.next_multiple_of(GIB4) - start;
+        let layout = &module.layout;
+        let end = u64::from(layout.end) + heap.next_multiple_of(PAGE.into());
+        if end > 1 << 32 {
+            return Err(io::Error::other("more heap than the window has room for"));
+        }
+        let part = |at: u32, bytes: &[u8], how| {
+            let at = offset + at as usize;
+            all.protect(at, pages(bytes.len()), PROT_READ | PROT_WRITE)?;
+            all.copy(at, bytes);
+            all.protect(at, pages(bytes.len()), how)
+        };
+        part(layout.code, module.code, PROT_READ | PROT_EXEC)?;
+        part(layout.read_only, module.read_only, PROT_READ)?;
+        part(layout.data, module.data, PROT_READ | PROT_WRITE)?;
+        let data = layout.data as usize;
+        all.protect(offset + data, end as usize - data, PROT_READ | PROT_WRITE)?;
+        let returns = Mapping::reserve(RETURNS + 2 * PAGE as usize)?;
+        returns.protect(PAGE as usize, RETURNS, PROT_READ | PROT_WRITE)?;
+        let thunks = Mapping::reserve(pages((module.imports.len() * THUNK).max(1)))?;
+        let code = start + offset + layout.code as usize;
+        Ok(Window {
+            offset,
+            returns,
+            thunks,
+            table: offset + layout.table as usize,
+            slots: layout.slots as usize,
+            end,
+            code: [code, code + module.code.len()],
+            all,
+        })
+    }
+
+    pub fn start(&self) -> NonNull<u8> {
+        // SAFETY: within the mapping.
+        unsafe { self.all.start.add(self.offset) }
+    }
+
+    /// The first offset that is no memory of the module's any more; the stack's end.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// The address of an offset.
+    pub fn address(&self, offset: u32) -> usize {
+        self.start().as_ptr() as usize + offset as usize
+    }
+
+    /// The stack of return addresses: its lowest and the byte behind its highest.
+    pub fn returns(&self) -> [usize; 2] {
+        let low = self.returns.start.as_ptr() as usize + PAGE as usize;
+        [low, low + RETURNS]
+    }
+
+    /// Puts functions and ways out to imports into the table.
+    pub fn fill_table(&mut self, module: &Module<'_>, context: *const Context) -> io::Result<()> {
+        use libc::{PROT_EXEC, PROT_READ, PROT_WRITE};
+        self.thunks
+            .protect(0, self.thunks.bytes, PROT_READ | PROT_WRITE)?;
+        for i in 0..module.imports.len() {
+            self.thunks
+                .copy(i * THUNK, &crate::switch::thunk(context, i as u32));
+        }
+        self.thunks
+            .protect(0, self.thunks.bytes, PROT_READ | PROT_EXEC)?;
+        let bytes = pages(self.slots * 8);
+        self.all
+            .protect(self.table, bytes, PROT_READ | PROT_WRITE)?;
+        for slot in 0..self.slots {
+            let address = match module.table.get(slot).copied().unwrap_or(EMPTY) {
+                EMPTY => self.address(0),
+                entry if entry & IMPORT != 0 => {
+                    self.thunks.start.as_ptr() as usize + (entry & !IMPORT) as usize * THUNK
+                }
+                entry => self.code[0] + entry as usize,
+            };
+            self.all.copy(self.table + slot * 8, &address.to_le_bytes());
+        }
+        self.all.protect(self.table, bytes, PROT_READ)
+    }
+}
