@@ -1,6 +1,6 @@
 //! The `tane` command: disk images, read and written by real Linux in-process.
 //!
-//! Imports of ours: `tane`, `tane-worker`.
+//! Imports of ours: `tane`, `tane-checked`, `tane-worker`.
 
 mod args;
 mod compare;

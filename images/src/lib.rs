@@ -38,7 +38,7 @@
 //! power.rs      what such a log leaves after a power cut
 //! ```
 //!
-//! Imports of ours: none.
+//! Imports of ours: `tane-luks`.
 
 mod android;
 mod backend;

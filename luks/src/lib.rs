@@ -6,6 +6,8 @@
 //! v1.rs v2.rs  the two headers
 //! derive.rs    passphrase to key, and the anti-forensic splitter
 //! ```
+//!
+//! Imports of ours: none.
 
 mod derive;
 mod v1;

@@ -37,7 +37,7 @@
 //!   everything answers ESHUTDOWN, and [`Kernel::last_words`] says why.
 //! - Descriptors and paths given to [`Kernel::syscall`] are the kernel's own.
 //!
-//! Imports of ours: `tane-devices`, `tane-host`, `tane-images`, `tane-jail`.
+//! Imports of ours: `tane-devices`, `tane-host`, `tane-images`, `tane-jail`, `tane-luks`.
 
 mod address;
 mod buffer;
