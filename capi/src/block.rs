@@ -36,6 +36,7 @@ impl Owner {
 
 // SAFETY: the caller promises functions for any thread.
 unsafe impl Send for Owner {}
+// SAFETY: the same.
 unsafe impl Sync for Owner {}
 
 impl Drop for Owner {

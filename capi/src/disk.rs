@@ -146,9 +146,9 @@ pub unsafe extern "C" fn tane_disk_partitions(
             pass::check(partitions)?;
         }
         // An array's stride is the size its maker knows.
-        // SAFETY: checked above, if anything is written.
         let stride = match count {
             0 => 0,
+            // SAFETY: checked above, if anything is written.
             _ => unsafe { (*partitions).size },
         };
         for (i, partition) in found.iter().take(count).enumerate() {

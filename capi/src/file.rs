@@ -211,11 +211,10 @@ pub unsafe extern "C" fn tane_fallocate(
     offset: u64,
     len: u64,
 ) -> i32 {
-    // SAFETY: as tane.h says.
     done(|| {
-        unsafe { handle(file) }?
-            .calls()
-            .fallocate(mode, offset, len)
+        // SAFETY: as tane.h says.
+        let handle = unsafe { handle(file) }?;
+        handle.calls().fallocate(mode, offset, len)
     })
 }
 
@@ -225,8 +224,8 @@ pub unsafe extern "C" fn tane_get_flags(
     flags: *mut u32,
     project: *mut u32,
 ) -> i32 {
-    // SAFETY: as tane.h says.
     done(|| {
+        // SAFETY: as tane.h says.
         let both = unsafe { handle(file) }?.calls().flags()?;
         // SAFETY: the caller's word: NULL, or to be written.
         let (flags, project) = unsafe { (flags.as_mut(), project.as_mut()) };

@@ -186,4 +186,5 @@ pub struct Argument(pub *mut c_void);
 
 // SAFETY: never looked at here.
 unsafe impl Send for Argument {}
+// SAFETY: the same.
 unsafe impl Sync for Argument {}

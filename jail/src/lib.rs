@@ -78,9 +78,13 @@ pub enum Error {
     Path(PathBuf, io::Error),
     /// Landlock works per thread, and there are others already.
     Threads(usize),
+    /// Landlock refused; why.
     Landlock(String),
+    /// The filter of system calls was refused.
     Seccomp(io::Error),
+    /// This resource could not be limited.
     Limit(&'static str, io::Error),
+    /// Privileges could not be dropped.
     Capabilities(io::Error),
 }
 
@@ -105,6 +109,7 @@ impl std::error::Error for Error {}
 /// What holds after [`Jail::enter`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
+    /// What holds of files.
     pub files: Files,
 }
 

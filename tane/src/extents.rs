@@ -22,11 +22,15 @@ const BATCH: usize = 128;
 /// A part of a file. Offsets and lengths in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
+    /// Where in the file it begins.
     pub start: u64,
+    /// How long it is.
     pub len: u64,
+    /// What is there.
     pub content: Content,
 }
 
+/// Where the bytes of an extent are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Its bytes are the device's, from this offset on.
@@ -94,7 +98,9 @@ pub(crate) fn sole_extent(kernel: &Kernel, file: i32, size: u64) -> Option<u64> 
 /// lies there as a whole, whatever part of it this is. In bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedPart {
+    /// Where in the file it begins.
     pub start: u64,
+    /// How long it is.
     pub len: u64,
     /// Where the blocks are, by the file system's own count.
     pub physical: u64,

@@ -149,6 +149,7 @@ impl File {
         self.fd.kernel.lseek(self.fd.raw, offset, whence)
     }
 
+    /// What stat(2) says of it.
     pub fn metadata(&self) -> Result<Metadata> {
         Self::done(self.fd.kernel.fstatx(self.fd.raw), "stat").map(Metadata::new)
     }

@@ -34,6 +34,7 @@ impl File {
             .map_err(|errno| errno.during("set the flags"))
     }
 
+    /// Make it part of this project, for project quotas.
     pub fn set_project(&self, project: u32) -> Result<()> {
         let mut attributes = [0u32; FSXATTR];
         let asked = self.ask(FS_IOC_FSGETXATTR, &mut attributes);

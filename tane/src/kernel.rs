@@ -150,7 +150,8 @@ impl Kernel {
     /// page in section 2 says. Pointers to nowhere are answered with -EFAULT.
     #[inline]
     pub unsafe fn syscall(&self, nr: i64, args: [u64; 6]) -> i64 {
-        self.inner.machine.syscall(nr, args)
+        // SAFETY: as the caller promises.
+        unsafe { self.inner.machine.syscall(nr, args) }
     }
 
     /// [`Kernel::syscall`] with a negative result as an [`io::Error`], whose
@@ -160,7 +161,8 @@ impl Kernel {
     /// As for [`Kernel::syscall`].
     #[inline]
     pub unsafe fn try_syscall(&self, nr: i64, args: [u64; 6]) -> io::Result<i64> {
-        match self.syscall(nr, args) {
+        // SAFETY: as the caller promises.
+        match unsafe { self.syscall(nr, args) } {
             errno @ -4095..=-1 => Err(io::Error::from_raw_os_error(-errno as i32)),
             result => Ok(result),
         }

@@ -13,16 +13,15 @@ impl Machine {
     #[inline]
     pub(crate) unsafe fn syscall(&self, nr: i64, a: [u64; 6]) -> i64 {
         match self {
-            Self::Tane(kernel) => kernel.syscall(nr, a),
-            Self::Host => {
-                let ret = libc::syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
-                if ret == -1 {
-                    // SAFETY: this thread's errno.
-                    -i64::from(*libc::__errno_location())
-                } else {
-                    ret
+            // SAFETY: as the caller promises.
+            Self::Tane(kernel) => unsafe { kernel.syscall(nr, a) },
+            // SAFETY: the same; and this thread's errno.
+            Self::Host => unsafe {
+                match libc::syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]) {
+                    -1 => -i64::from(*libc::__errno_location()),
+                    ret => ret,
                 }
-            }
+            },
         }
     }
 }

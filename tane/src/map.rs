@@ -17,6 +17,7 @@ pub struct MapOptions {
 }
 
 impl MapOptions {
+    /// The whole file, to be read.
     pub fn new() -> Self {
         Self::default()
     }
@@ -143,7 +144,7 @@ impl Map {
     #[inline]
     pub unsafe fn as_slice(&self) -> &[u8] {
         // SAFETY: mapped while this lives; the caller's word for the rest.
-        std::slice::from_raw_parts(self.as_ptr(), self.len)
+        unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len) }
     }
 
     /// The bytes, to be changed. EACCES if the mapping is read-only.
@@ -154,7 +155,7 @@ impl Map {
     pub unsafe fn as_mut_slice(&mut self) -> Result<&mut [u8]> {
         let start = self.as_mut_ptr()?;
         // SAFETY: as above.
-        Ok(std::slice::from_raw_parts_mut(start, self.len))
+        Ok(unsafe { std::slice::from_raw_parts_mut(start, self.len) })
     }
 
     /// What was changed by then has reached the disk image when this returns;

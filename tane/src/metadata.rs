@@ -6,12 +6,19 @@ use std::time::SystemTime;
 /// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileType {
+    /// S_IFREG.
     File,
+    /// S_IFDIR.
     Dir,
+    /// S_IFLNK.
     Symlink,
+    /// S_IFBLK.
     BlockDevice,
+    /// S_IFCHR.
     CharDevice,
+    /// S_IFIFO.
     Fifo,
+    /// S_IFSOCK.
     Socket,
     /// Something Linux did not have when this was written.
     Unknown,
@@ -39,14 +46,17 @@ impl FileType {
         }
     }
 
+    /// A regular file.
     pub fn is_file(self) -> bool {
         self == Self::File
     }
 
+    /// A directory.
     pub fn is_dir(self) -> bool {
         self == Self::Dir
     }
 
+    /// A symbolic link.
     pub fn is_symlink(self) -> bool {
         self == Self::Symlink
     }
@@ -66,18 +76,22 @@ impl Metadata {
         Metadata(statx)
     }
 
+    /// Which kind of file it is.
     pub fn file_type(&self) -> FileType {
         FileType::from_mode(u32::from(self.0.stx_mode))
     }
 
+    /// A regular file.
     pub fn is_file(&self) -> bool {
         self.file_type().is_file()
     }
 
+    /// A directory.
     pub fn is_dir(&self) -> bool {
         self.file_type().is_dir()
     }
 
+    /// A symbolic link.
     pub fn is_symlink(&self) -> bool {
         self.file_type().is_symlink()
     }
@@ -98,10 +112,12 @@ impl Metadata {
         self.mode() & 0o7777
     }
 
+    /// The owner.
     pub fn uid(&self) -> u32 {
         self.0.stx_uid
     }
 
+    /// The group.
     pub fn gid(&self) -> u32 {
         self.0.stx_gid
     }
@@ -137,10 +153,12 @@ impl Metadata {
         self.0.stx_blksize
     }
 
+    /// When it was last read.
     pub fn atime(&self) -> Timestamp {
         timestamp(&self.0.stx_atime)
     }
 
+    /// When its content last changed.
     pub fn mtime(&self) -> Timestamp {
         timestamp(&self.0.stx_mtime)
     }

@@ -153,12 +153,18 @@ fn fill(entry: &Entry, address: usize, write: bool) -> bool {
     filled
 }
 
+/// # Safety
+/// The host calls it with what it gives to handlers (sigaction(2)).
 unsafe extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    let regs = &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+    // SAFETY: the context of this thread, and what happened to it; of a signal that is
+    // no fault the address is not used.
+    let (regs, code, address) = unsafe {
+        let context = &raw const (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+        (*context, (*info).si_code, (*info).si_addr() as usize)
+    };
     let error = regs[libc::REG_ERR as usize];
     let (write, fetch) = (error & 2 != 0, error & 16 != 0);
-    if (*info).si_code > 0 && !fetch {
-        let address = (*info).si_addr() as usize;
+    if code > 0 && !fetch {
         let watched = entries().find(|entry| {
             let end = entry.end.load(Ordering::Acquire);
             (entry.start.load(Ordering::Relaxed)..end).contains(&address)
@@ -166,40 +172,51 @@ unsafe extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *
         let allowed = |entry: &&Entry| !write || entry.writable.load(Ordering::Relaxed);
         if let Some(entry) = watched.filter(allowed) {
             // SAFETY: errno belongs to the code that faulted.
-            let errno = *libc::__errno_location();
+            let errno = unsafe { *libc::__errno_location() };
             let filled = fill(entry, address, write);
-            *libc::__errno_location() = errno;
+            // SAFETY: the same.
+            unsafe { *libc::__errno_location() = errno };
             if filled {
                 return;
             }
         }
     }
-    chain(signal, info, context);
+    // SAFETY: what the host gave us.
+    unsafe { chain(signal, info, context) };
 }
 
 /// Not ours: the handler that was there before. Without one, the instruction
 /// faults again and ends the process as it would have without us.
+///
+/// # Safety
+/// As for [`handler`].
 unsafe fn chain(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    let previous = PREVIOUS.load(Ordering::Acquire);
-    let (action, flags) = match previous.as_ref() {
+    // SAFETY: stays while our handler is installed.
+    let (action, flags) = match unsafe { PREVIOUS.load(Ordering::Acquire).as_ref() } {
         Some(previous) => (previous.sa_sigaction, previous.sa_flags),
         None => (libc::SIG_DFL, 0),
     };
-    if action == libc::SIG_DFL || action == libc::SIG_IGN {
-        if action == libc::SIG_IGN && (*info).si_code <= 0 {
-            return;
-        }
-        let mut default: libc::sigaction = MaybeUninit::zeroed().assume_init();
-        default.sa_sigaction = libc::SIG_DFL;
-        libc::sigaction(signal, &raw const default, ptr::null_mut());
-        if (*info).si_code <= 0 {
-            libc::raise(signal);
-        }
-    } else if flags & libc::SA_SIGINFO != 0 {
-        type Action = unsafe extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
-        std::mem::transmute::<usize, Action>(action)(signal, info, context);
-    } else {
-        std::mem::transmute::<usize, unsafe extern "C" fn(i32)>(action)(signal);
+    // SAFETY: what the host gave us.
+    let sent = unsafe { (*info).si_code <= 0 };
+    match action {
+        libc::SIG_IGN if sent => {}
+        // SAFETY: all zeros are the default action.
+        libc::SIG_DFL | libc::SIG_IGN => unsafe {
+            let default: libc::sigaction = MaybeUninit::zeroed().assume_init();
+            libc::sigaction(signal, &raw const default, ptr::null_mut());
+            if sent {
+                libc::raise(signal);
+            }
+        },
+        // SAFETY: it was installed as a handler of this kind.
+        action => unsafe {
+            if flags & libc::SA_SIGINFO != 0 {
+                type Action = unsafe extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
+                std::mem::transmute::<usize, Action>(action)(signal, info, context);
+            } else {
+                std::mem::transmute::<usize, unsafe extern "C" fn(i32)>(action)(signal);
+            }
+        },
     }
 }
 

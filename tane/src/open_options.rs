@@ -44,11 +44,13 @@ impl OpenOptions {
         }
     }
 
+    /// O_RDONLY, or O_RDWR with [`Self::write`].
     pub fn read(&mut self, yes: bool) -> &mut Self {
         self.read = yes;
         self
     }
 
+    /// O_WRONLY, or O_RDWR with [`Self::read`].
     pub fn write(&mut self, yes: bool) -> &mut Self {
         self.write = yes;
         self
@@ -60,6 +62,7 @@ impl OpenOptions {
         self
     }
 
+    /// O_TRUNC: what was in it is gone.
     pub fn truncate(&mut self, yes: bool) -> &mut Self {
         self.truncate = yes;
         self

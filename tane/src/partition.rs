@@ -19,6 +19,7 @@ pub struct Partition {
     pub start: u64,
     /// In bytes.
     pub size: u64,
+    /// The kernel refuses writes to it.
     pub read_only: bool,
     /// The name that a GPT gives it; not that of the file system on it.
     pub name: Option<String>,

@@ -42,6 +42,7 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
+    /// Its name in the directory.
     pub fn file_name(&self) -> &'a OsStr {
         OsStr::from_bytes(self.name.to_bytes())
     }
@@ -51,6 +52,7 @@ impl<'a> Entry<'a> {
         self.name
     }
 
+    /// Its inode number.
     pub fn ino(&self) -> u64 {
         self.ino
     }
@@ -79,14 +81,17 @@ impl DirEntry {
         self.parent.join(&self.name)
     }
 
+    /// Its name in the directory.
     pub fn file_name(&self) -> &OsStr {
         &self.name
     }
 
+    /// Its name, without a copy.
     pub fn into_file_name(self) -> OsString {
         self.name
     }
 
+    /// Its inode number.
     pub fn ino(&self) -> u64 {
         self.ino
     }

@@ -29,6 +29,7 @@ pub(crate) struct Region {
 
 // SAFETY: memory that any thread may touch; who may write is the owner's matter.
 unsafe impl Send for Region {}
+// SAFETY: the same.
 unsafe impl Sync for Region {}
 
 impl Region {

@@ -7,7 +7,9 @@ use crate::sys::RawStatFs;
 pub struct StatFs {
     /// The file system's magic number, `libc::EXT4_SUPER_MAGIC` and so on.
     pub magic: u64,
+    /// What the file system gives space by.
     pub block_size: u64,
+    /// The file system's size.
     pub total: u64,
     /// Unused space.
     pub free: u64,
@@ -15,9 +17,11 @@ pub struct StatFs {
     pub available: u64,
     /// Inodes; 0 if the file system does not count them.
     pub files: u64,
+    /// How many more there can be.
     pub files_free: u64,
     /// Bytes a name may have.
     pub name_max: u64,
+    /// ST_RDONLY: mounted so.
     pub read_only: bool,
 }
 

@@ -56,6 +56,7 @@ pub enum SetTime {
     Keep,
     /// Set it to the kernel's clock.
     Now,
+    /// To this.
     To(Timestamp),
 }
 
@@ -74,7 +75,9 @@ impl From<SystemTime> for SetTime {
 /// New times of a file; utimensat(2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetTimes {
+    /// When it was last read.
     pub accessed: SetTime,
+    /// When its content last changed.
     pub modified: SetTime,
 }
 

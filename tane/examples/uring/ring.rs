@@ -183,8 +183,11 @@ impl Ring {
         let array = self.params.sq.seventh + 4 * index;
         self.word(array).store(index, Ordering::Relaxed);
         let entries = self.entries.as_mut_ptr().expect("writable");
-        let entry = entries.cast::<Submission>().add(index as usize);
-        entry.write(submission);
+        // SAFETY: in the mapping, as was just looked at; the kernel reads it later.
+        unsafe {
+            let entry = entries.cast::<Submission>().add(index as usize);
+            entry.write(submission);
+        }
         self.tail = self.tail.wrapping_add(1);
     }
 

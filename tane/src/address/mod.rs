@@ -23,6 +23,7 @@ pub fn is_remote(image: &Path) -> bool {
 /// What to mount of an image that holds several file systems.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
+    /// None: the only one there is.
     pub volume: Option<Which>,
     /// A directory or subvolume to take for the root: btrfs's `subvol=`.
     pub subvol: Option<String>,
@@ -33,7 +34,9 @@ pub struct Selector {
 pub enum Which {
     /// The partition's number, from 1.
     Partition(u32),
+    /// By the label of its file system.
     Label(String),
+    /// By the UUID of its file system.
     Uuid(String),
     /// A logical volume: its group and its name.
     Logical(String, String),
@@ -42,7 +45,9 @@ pub enum Which {
 /// A file in an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImagePath {
+    /// The image, on the host.
     pub image: PathBuf,
+    /// None: what there is to choose by itself.
     pub selector: Option<Selector>,
     /// Absolute, within the image.
     pub path: Vec<u8>,
@@ -54,7 +59,9 @@ pub struct ImagePath {
 /// What an argument means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
+    /// A path of the host's.
     Host(PathBuf),
+    /// A path in an image.
     Image(ImagePath),
 }
 

@@ -16,7 +16,12 @@ pub enum VolumeKind {
     /// What is inside a BitLocker volume, unlocked.
     BitLocker,
     /// An LVM2 logical volume.
-    Logical { group: String, name: String },
+    Logical {
+        /// Its volume group's name.
+        group: String,
+        /// Its own.
+        name: String,
+    },
     /// An md RAID set.
     Raid,
     /// What dm-verity lets through: what its root hash is of, or EIO.
@@ -33,6 +38,7 @@ impl VolumeKind {
 /// A place where a file system can be.
 #[derive(Clone, Debug)]
 pub struct Volume {
+    /// What it is.
     pub kind: VolumeKind,
     /// Its node inside the kernel; None if the kernel could not be given it, for
     /// the reason in `note`.

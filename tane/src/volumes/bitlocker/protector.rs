@@ -11,15 +11,21 @@ use crate::table::guid;
 pub enum ProtectorKind {
     /// Nothing: the key is beside it. Protection is suspended.
     ClearKey,
+    /// What the user chose.
     Password,
     /// 48 digits.
     RecoveryPassword,
     /// A file of the name `ID.BEK`.
     StartupKey,
+    /// A certificate; not opened here.
     SmartCard,
+    /// The chip of that machine; not opened here.
     Tpm,
+    /// The chip, and a number.
     TpmAndPin,
+    /// The chip, and a file.
     TpmAndStartupKey,
+    /// All three.
     TpmPinAndStartupKey,
     /// One that is not known.
     Other,
@@ -69,6 +75,7 @@ impl ProtectorKind {
 /// What opens an encrypted volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Protector {
+    /// What it is.
     pub kind: ProtectorKind,
     /// As Windows writes it: what a recovery password or the file of a startup key is
     /// found by.
