@@ -1,7 +1,7 @@
 //! Files by path, below a root that nothing leaves.
 
 use crate::dir::Dir;
-use crate::error::{errno_or_guess, Errno, Result};
+use crate::error::{errno_or_guess, Errno, Error, Result};
 use crate::file::File;
 use crate::metadata::Metadata;
 use crate::open_options::OpenOptions;
@@ -380,12 +380,13 @@ impl Tree {
     /// EIO or EROFS once the file system has given up after one.
     pub fn sync(&self) -> Result<()> {
         let root = self.open_dir("/")?;
-        root.sync_with(Sync::FileSystem, "sync")?;
+        let failed = |error: Error| error.with_path(Path::new("/"));
+        root.sync_with(Sync::FileSystem, "sync").map_err(failed)?;
         // syncfs() finds nothing to do on an ext4 whose journal was aborted, and
         // calls that a success; fsync() knows. Not every directory has one.
         match root.sync_with(Sync::All, "sync") {
             Err(error) if error.errno() == libc::EINVAL => Ok(()),
-            result => result,
+            result => result.map_err(failed),
         }
     }
 }
