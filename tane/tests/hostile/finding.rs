@@ -74,8 +74,15 @@ fn warnings(log: &str) -> Vec<String> {
     places.collect()
 }
 
+/// Nor the directory that Linux was built in.
 fn without_offsets(text: &str) -> String {
-    let word = |word: &str| word.split("+0x").next().unwrap_or_default().to_owned();
+    let word = |word: &str| {
+        let below = word
+            .strip_prefix("../")
+            .and_then(|path| path.split_once('/'));
+        let word = below.map_or(word, |(_, path)| path);
+        word.split("+0x").next().unwrap_or_default().to_owned()
+    };
     text.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
@@ -100,6 +107,10 @@ fn place(words: &str) -> String {
     let what = what.iter().find_map(|mark| {
         let rest = find(mark)?;
         let rest = rest.split(" at address").next().unwrap_or(rest);
+        // "division error at 000053c61ea72ca5"
+        let is_address = |word: &str| word.len() == 16 && u64::from_str_radix(word, 16).is_ok();
+        let bare = rest.split_once(" at ").filter(|(_, at)| is_address(at));
+        let rest = bare.map_or(rest, |(bare, _)| bare);
         Some(format!("{}{}", mark, without_offsets(rest)))
     });
     let what = what.unwrap_or_else(|| words.lines().next().unwrap_or_default().to_owned());

@@ -235,6 +235,41 @@ pub static MINIX: [Kind; 3] = [
     Kind::new("minix v3", "minix", 4, Mkfs(UTIL, "mkfs.minix -3")),
 ];
 
+pub static REISERFS: [Kind; 1] = [Kind::new(
+    "reiserfs",
+    "reiserfs",
+    40,
+    Mkfs("reiserfsprogs", "mkreiserfs -q -f -f -u {uuid}"),
+)];
+
+pub static OCFS2: [Kind; 1] = [Kind::new(
+    "ocfs2 for one machine",
+    "ocfs2",
+    136,
+    Mkfs(
+        "ocfs2-tools",
+        "mkfs.ocfs2 -q -M local -N 1 --fs-features=sparse,unwritten,xattr -U {uuid}",
+    ),
+)];
+
+/// Both dialects that a makefs makes; Linux finds neither by itself.
+pub static UFS: [Kind; 2] = [
+    Kind::new(
+        "ufs 1 of the BSDs",
+        "ufs",
+        0,
+        Tree("makefs", "makefs -t ffs -o version=1 {image} {dir}"),
+    )
+    .options("ufstype=44bsd"),
+    Kind::new(
+        "ufs 2",
+        "ufs",
+        0,
+        Tree("makefs", "makefs -t ffs -o version=2 {image} {dir}"),
+    )
+    .options("ufstype=ufs2"),
+];
+
 /// Metadata as it is, so that damage gets behind the decompressor; and compressed.
 pub static SQUASHFS: [Kind; 3] = [
     Kind::new(

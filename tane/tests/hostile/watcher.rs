@@ -97,7 +97,7 @@ impl Tally {
             .map(|(seed, _)| *seed);
         let hangs = hangs.filter(|seed| !known::hangs(name, *seed));
         let hangs = hangs.map(|seed| format!("seed {seed} hangs"));
-        let deaths = self.deaths.iter().filter(|(place, _)| !known::dies(place));
+        let deaths = self.deaths.iter().filter(|_| !known::dies(name));
         let deaths = deaths.map(|(place, seeds)| format!("died: {place}: {seeds:?}"));
         warnings.chain(hangs).chain(deaths).collect()
     }
