@@ -77,7 +77,7 @@ impl Import<'_> {
         while self.done < end {
             go_on(self.done)?;
             let len = (end - self.done).min(STEP);
-            let whole = if self.done % SECTOR == 0 {
+            let whole = if self.done.is_multiple_of(SECTOR) {
                 len / SECTOR * SECTOR
             } else {
                 0
