@@ -9,6 +9,8 @@
 //! link.rs       objects to a module
 //! runtime.c     memcpy and its kin, which GCC calls on its own
 //! ```
+//!
+//! Imports of ours: `tane-checked`.
 
 mod compile;
 mod frame;

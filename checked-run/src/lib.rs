@@ -8,6 +8,8 @@
 //! ```
 //!
 //! A thread is in one instance at a time, and an import does not call its module.
+//!
+//! Imports of ours: `tane-checked`.
 
 mod signals;
 mod switch;
