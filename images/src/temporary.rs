@@ -35,22 +35,28 @@ const MOST_ASIDE: usize = 16;
 /// is that of whoever would use the file.
 pub fn set_aside() {
     let mut aside = ASIDE.lock().unwrap_or_else(|e| e.into_inner());
-    let me = std::process::id();
-    if aside.0 != me {
-        // Those of a parent are its own.
-        *aside = (me, Vec::new());
-    }
+    disown(&mut aside);
     let place = place();
     while aside.1.len() < MOST_ASIDE {
         aside.1.push(open(&place));
     }
 }
 
+/// Forgets those of a parent, before it was forked: its child may have closed them, and
+/// use their numbers for others.
+fn disown(aside: &mut (u32, Vec<io::Result<File>>)) {
+    let me = std::process::id();
+    if aside.0 != me {
+        std::mem::forget(std::mem::take(&mut aside.1));
+        aside.0 = me;
+    }
+}
+
 /// One that was set aside, or a new one.
 fn take(place: &Path) -> io::Result<Spool> {
     let mut aside = ASIDE.lock().unwrap_or_else(|e| e.into_inner());
-    let own = aside.0 == std::process::id();
-    match aside.1.pop().filter(|_| own) {
+    disown(&mut aside);
+    match aside.1.pop() {
         Some(file) => file.map(Spool::of),
         None => Spool::new(place),
     }
