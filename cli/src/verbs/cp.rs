@@ -43,7 +43,7 @@ what cp -a makes.
 
 Examples:
   tane cp disk.img:/etc/fstab .              one file out
-  tane cp 'disk.img:/var/log/*.log' logs       patterns, in quotes
+  tane cp 'disk.img:/var/log/*.log' logs     patterns, in quotes
   hostname | tane cp - disk.img:/etc/hostname
   tane cp --exclude '*.o' --exclude /build src disk.img:/usr/src
   tane cp disk.img:/. tree                   everything, as root to keep owners
@@ -51,7 +51,8 @@ Examples:
   tane cp old.img:/home/. new.img@2:/home    from image to image
   tane cp --strict --json disk.img:/. tree   fail if anything is left behind")]
 pub struct Args {
-    /// What to copy: IMAGE:/path or a path on the host
+    /// What to copy: IMAGE:/path, a path on the host, or - for standard input; of
+    /// directories all that is in them
     #[arg(required = true, value_name = "SOURCE")]
     pub sources: Vec<OsString>,
     /// Where to: a directory, or the new name

@@ -104,7 +104,7 @@ pub struct Args {
     /// Show nothing that is less deep
     #[arg(long, value_name = "LEVELS")]
     pub mindepth: Option<usize>,
-    /// Print what is found, as ever
+    /// Print what is found, which is done anyway
     #[arg(long, hide = true)]
     pub print: bool,
     /// Raw names, each ended by a NUL

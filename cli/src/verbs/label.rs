@@ -25,7 +25,7 @@ pub struct Args {
     /// The image; with @SELECTOR one of several file systems in it
     #[arg(value_name = "IMAGE")]
     pub image: OsString,
-    /// The new name
+    /// The new name; without, it is shown
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
 }

@@ -55,7 +55,7 @@ pub struct Args {
     /// Largest first
     #[arg(short = 'S')]
     pub by_size: bool,
-    /// A line for each name, as ever
+    /// A line for each name, which is so anyway
     #[arg(short = '1')]
     pub lines: bool,
     /// The other way round

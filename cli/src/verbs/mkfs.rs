@@ -47,7 +47,7 @@ pub struct Args {
     /// Its UUID (vfat: a serial number like 1234-ABCD)
     #[arg(long, value_name = "UUID")]
     pub uuid: Option<String>,
-    /// Make it whatever is there
+    /// Make it whatever is there, which is lost then
     #[arg(long)]
     pub force: bool,
     /// Arguments for the program

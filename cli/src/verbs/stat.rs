@@ -39,7 +39,7 @@ pub struct Args {
     #[arg(short = 'c', value_name = "FORMAT", value_parser = Format::plain)]
     #[arg(conflicts_with = "printf")]
     pub line: Option<Format>,
-    /// The same without the end of the line, and with escapes (\\n, \\t, \\0)
+    /// The same without the end of the line, and with escapes (\n, \t, \0)
     #[arg(long, value_name = "FORMAT", value_parser = Format::escaped)]
     pub printf: Option<Format>,
 }

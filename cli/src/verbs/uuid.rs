@@ -24,7 +24,7 @@ pub struct Args {
     /// The image; with @SELECTOR one of several file systems in it
     #[arg(value_name = "IMAGE")]
     pub image: OsString,
-    /// The new one, or random
+    /// The new one, or random; without, it is shown
     #[arg(value_name = "UUID")]
     pub uuid: Option<String>,
 }
