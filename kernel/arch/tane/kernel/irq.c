@@ -83,11 +83,22 @@ void tane_wait_on(void)
 }
 EXPORT_SYMBOL(tane_wait_on);
 
+/*
+ * Whether what is interrupted is a host thread's task in user mode. in_user stays set
+ * in calls by the fast way, which run below the frame that is parked; and a tick there
+ * is none in user mode: RCU would take the call to use nothing that it protects.
+ */
+static bool tane_is_in_user(void)
+{
+	return tane_vcpu_get(in_user) &&
+	       (u64)__builtin_frame_address(0) > tane_vcpu_get(kernel_sp);
+}
+
 /* With the flag just set. */
 void tane_irq_poll(void)
 {
-	struct pt_regs *regs = tane_vcpu_get(in_user) ? &tane_user_regs :
-							&tane_kernel_regs;
+	struct pt_regs *regs = tane_is_in_user() ? &tane_user_regs :
+						   &tane_kernel_regs;
 
 	do {
 		tane_vcpu_set(irq_enabled, ARCH_IRQ_DISABLED);
