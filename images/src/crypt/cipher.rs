@@ -132,7 +132,7 @@ fn tweaks_of(aes: &dyn Aes, mut vector: Block) -> [Block; BLOCKS] {
     let mut tweak = u128::from_le_bytes(vector.into());
     std::array::from_fn(|_| {
         let this = Block::from(tweak.to_le_bytes());
-        tweak = tweak << 1 ^ (tweak >> 127) * 0x87;
+        tweak = (tweak << 1) ^ ((tweak >> 127) * 0x87);
         this
     })
 }
