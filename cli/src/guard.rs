@@ -10,11 +10,11 @@ use crate::session::is_without_jail;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use tane::jail::Jail;
 
 /// Private memory of the child, in bytes: a stream is unpacked in it.
@@ -24,11 +24,19 @@ const MEMORY: u64 = 512 << 20;
 pub struct Guard {
     place: PathBuf,
     /// None: this process itself.
-    child: Option<(File, File)>,
+    child: Option<Arc<Child>>,
+}
+
+/// A process that is asked what a file holds by its path, and where it answers.
+struct Child {
+    ask: File,
+    hear: File,
 }
 
 /// That of the copy at hand.
 static AT_HAND: Mutex<Option<Guard>> = Mutex::new(None);
+/// Who looks for what writes a session's copies.
+static OF_SESSION: Mutex<Option<Arc<Child>>> = Mutex::new(None);
 
 impl Guard {
     /// Before a kernel runs and before a jail is entered, but in a session.
@@ -41,7 +49,7 @@ impl Guard {
         let own = is_without_jail(global) || global.kept.is_session();
         let child = match own {
             true => None,
-            false => Some(start(&place).map_err(fail)?),
+            false => Some(start(std::slice::from_ref(&place)).map_err(fail)?),
         };
         Ok(Guard { place, child })
     }
@@ -49,11 +57,17 @@ impl Guard {
     /// What the file of that name, relative to the place, holds. Nothing if it is not
     /// there or cannot be read: an image that its owner cannot read is none.
     pub fn held(&self, name: &[u8]) -> io::Result<Option<String>> {
-        let Some((mut ask, mut hear)) = self.child.as_ref().map(|(ask, hear)| (ask, hear)) else {
-            return Ok(look(&self.place, name));
+        let name = name.strip_prefix(b"/").unwrap_or(name);
+        let path = match name {
+            b"" => self.place.clone(),
+            name => self.place.join(OsStr::from_bytes(name)),
         };
-        let length = u16::try_from(name.len()).map_err(io::Error::other)?;
-        ask.write_all(&[&length.to_le_bytes(), name].concat())?;
+        let Some(child) = &self.child else {
+            return Ok(look(&path));
+        };
+        let (mut ask, mut hear, path) = (&child.ask, &child.hear, path.as_os_str().as_bytes());
+        let length = u16::try_from(path.len()).map_err(io::Error::other)?;
+        ask.write_all(&[&length.to_le_bytes(), path].concat())?;
         let mut length = [0];
         hear.read_exact(&mut length)?;
         let mut text = vec![0; length[0].into()];
@@ -66,6 +80,40 @@ impl Guard {
 /// The copy that begins asks this one.
 pub fn begin(guard: Option<Guard>) {
     *AT_HAND.lock().unwrap_or_else(|e| e.into_inner()) = guard;
+}
+
+pub fn is_begun() -> bool {
+    AT_HAND.lock().unwrap_or_else(|e| e.into_inner()).is_some()
+}
+
+/// For a process that is about to be started, and writes below these directories on
+/// behalf of a session.
+pub fn for_session(places: &[PathBuf]) -> io::Result<()> {
+    let child = start(places)?;
+    *OF_SESSION.lock().unwrap_or_else(|e| e.into_inner()) = Some(child);
+    Ok(())
+}
+
+/// In that process: a copy begins, into this directory if it is guarded.
+pub fn begin_in_session(place: Option<&Path>) {
+    let child = OF_SESSION.lock().unwrap_or_else(|e| e.into_inner()).clone();
+    let guard = place.map(|place| Guard {
+        place: place.into(),
+        child,
+    });
+    begin(guard);
+}
+
+/// What a child of this process must not close if it asks a guard.
+pub fn descriptors() -> Vec<i32> {
+    let at_hand = AT_HAND.lock().unwrap_or_else(|e| e.into_inner());
+    let of_session = OF_SESSION.lock().unwrap_or_else(|e| e.into_inner());
+    let children = [
+        at_hand.as_ref().and_then(|guard| guard.child.as_ref()),
+        of_session.as_ref(),
+    ];
+    let both = |child: &Arc<Child>| [child.ask.as_raw_fd(), child.hear.as_raw_fd()];
+    children.into_iter().flatten().flat_map(both).collect()
 }
 
 /// Why the file at that path below the destination is not to be replaced.
@@ -95,19 +143,14 @@ pub fn spare(path: &Path, hint: &str, global: &Global) -> Result<()> {
     }
 }
 
-fn look(place: &Path, name: &[u8]) -> Option<String> {
-    let name = name.strip_prefix(b"/").unwrap_or(name);
-    let path = match name {
-        b"" => place.to_owned(),
-        name => place.join(OsStr::from_bytes(name)),
-    };
+fn look(path: &Path) -> Option<String> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = File::options().read(true).custom_flags(flags).open(path);
     tane::held_by(&file.ok()?)
 }
 
 /// Ends where it is written to, and where it is read from.
-fn start(place: &Path) -> io::Result<(File, File)> {
+fn start(places: &[PathBuf]) -> io::Result<Arc<Child>> {
     let ((questions, ask), (hear, answers)) = (pipe()?, pipe()?);
     // SAFETY: no kernel runs yet. The only other thread waits for signals, and holds
     // nothing that the child could wait for.
@@ -121,25 +164,28 @@ fn start(place: &Path) -> io::Result<(File, File)> {
                 libc::setsid();
             }
             // Whatever happens, it does not go on as its parent.
-            let serve = || serve(place, &questions, &answers);
+            let serve = || serve(places, &questions, &answers);
             let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(serve));
             // SAFETY: ends the process.
             unsafe { libc::_exit(0) }
         }
-        _ => Ok((ask, hear)),
+        _ => Ok(Arc::new(Child { ask, hear })),
     }
 }
 
-fn serve(place: &Path, mut questions: &File, mut answers: &File) -> io::Result<()> {
+fn serve(places: &[PathBuf], mut questions: &File, mut answers: &File) -> io::Result<()> {
     let mut jail = Jail::new();
-    jail.read(place).memory(MEMORY);
+    for place in places {
+        jail.read(place);
+    }
+    jail.memory(MEMORY);
     jail.enter().map_err(io::Error::other)?;
     loop {
         let mut length = [0; 2];
         questions.read_exact(&mut length)?;
-        let mut name = vec![0; u16::from_le_bytes(length).into()];
-        questions.read_exact(&mut name)?;
-        let text = look(place, &name).unwrap_or_default();
+        let mut path = vec![0; u16::from_le_bytes(length).into()];
+        questions.read_exact(&mut path)?;
+        let text = look(Path::new(OsStr::from_bytes(&path))).unwrap_or_default();
         let text = &text.as_bytes()[..text.len().min(255)];
         answers.write_all(&[&[text.len() as u8], text].concat())?;
     }

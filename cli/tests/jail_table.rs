@@ -67,7 +67,11 @@ const VERBS: &[Verb] = &[
     verb('L', 2, &["--json", "trim", "written.img"]),
     verb('I', 2, &["diff", "disk.img:/", "other"]),
     verb('I', 2, &["--json", "cp", "tree/big", "written.img:/"]),
-    verb('O', 2, &["--json", "cp", "disk.img:/big", "out"]),
+    verb('C', 2, &["--json", "cp", "disk.img:/big", "out"]),
+    Verb {
+        who: Who::Child,
+        ..verb('G', 1, &["--json", "cp", "--force", "disk.img:/big", "out"])
+    },
     verb(
         'O',
         2,
@@ -75,11 +79,21 @@ const VERBS: &[Verb] = &[
     ),
     verb('O', 2, &["fsck", "disk.img"]),
     verb('O', 2, &["mkfs", "--force", "written.img"]),
-    verb(
-        'D',
-        2,
-        &["--json", "cp", "--devices", "disk.img:/big", "out/d"],
-    ),
+    Verb {
+        who: Who::Child,
+        ..verb(
+            'D',
+            1,
+            &[
+                "--json",
+                "cp",
+                "--force",
+                "--devices",
+                "disk.img:/big",
+                "out",
+            ],
+        )
+    },
     verb('S', 1, &["sh", "-c", "cat /big", "disk.img"]),
     verb(
         'H',

@@ -105,7 +105,7 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
     let requests = [
         ASKING,
         ECHO,
-        if jail.trees.is_empty() { &[] } else { CHANGING },
+        if jail.changes() { CHANGING } else { &[] },
         if jail.network { WAITING } else { &[] },
     ];
     one_of(t, libc::SYS_ioctl, 1, &requests.concat());
@@ -192,6 +192,9 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
         let kinds = kinds.into_iter().flatten();
         let kinds = kinds.map(|kind| vec![is(2, libc::S_IFMT, kind)]);
         only(t, libc::SYS_mknodat, kinds.collect());
+    }
+    if jail.changes() {
+        set(t, METADATA, &Verdict::Allow);
         // Of a file's own name: never through a symlink.
         let own = is(4, u32::MAX, libc::AT_SYMLINK_NOFOLLOW as u32);
         only(t, libc::SYS_fchownat, vec![vec![own]]);
@@ -211,6 +214,9 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
     }
     if jail.handed {
         set(t, &[libc::SYS_recvmsg], &Verdict::Allow);
+    }
+    if jail.hands {
+        set(t, &[libc::SYS_sendmsg], &Verdict::Allow);
     }
     table
 }

@@ -61,6 +61,8 @@ pub struct Jail {
     network: bool,
     exec: bool,
     handed: bool,
+    hands: bool,
+    names_only: bool,
     terminal: bool,
     attributes: bool,
     metadata: bool,
@@ -202,6 +204,19 @@ impl Jail {
         self
     }
 
+    /// Descriptors may be handed over through sockets that are open and connected.
+    pub fn hands(&mut self, yes: bool) -> &mut Self {
+        self.hands = yes;
+        self
+    }
+
+    /// What is written beneath directories keeps the owner, mode, times and attributes
+    /// that it was made with: nothing changes those of any file.
+    pub fn names_only(&mut self, yes: bool) -> &mut Self {
+        self.names_only = yes;
+        self
+    }
+
     /// Somebody types, and it may be waited for with other things (epoll(7)).
     pub fn terminal(&mut self, yes: bool) -> &mut Self {
         self.terminal = yes;
@@ -225,6 +240,11 @@ impl Jail {
     fn opens(&self) -> bool {
         let lists = [&self.read, &self.write, &self.create, &self.trees];
         lists.iter().any(|list| !list.is_empty())
+    }
+
+    /// Whether it changes what files have beside their content.
+    fn changes(&self) -> bool {
+        !self.trees.is_empty() && !self.names_only
     }
 
     fn writes(&self) -> bool {

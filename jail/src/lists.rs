@@ -87,7 +87,7 @@ pub const OPENING: &[i64] = &[
     libc::SYS_chdir,
 ];
 
-/// Where whole trees are written.
+/// Where whole trees are written: names, which Landlock knows.
 pub const TREES: &[i64] = &[
     libc::SYS_mkdir,
     libc::SYS_mkdirat,
@@ -98,6 +98,12 @@ pub const TREES: &[i64] = &[
     libc::SYS_rmdir,
     libc::SYS_unlink,
     libc::SYS_unlinkat,
+    libc::SYS_syncfs,
+];
+
+/// What files have beside their content, which Landlock does not know: these change it
+/// wherever the user may.
+pub const METADATA: &[i64] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
     libc::SYS_fchown,
@@ -105,7 +111,6 @@ pub const TREES: &[i64] = &[
     libc::SYS_fsetxattr,
     libc::SYS_lsetxattr,
     libc::SYS_fremovexattr,
-    libc::SYS_syncfs,
 ];
 
 /// Of a client: nobody calls here.

@@ -1,7 +1,8 @@
 //! What the reader tells the writer: a stream of small operations, many to a
-//! batch, with their names, attributes and data in one buffer. Batches go back
-//! and forth between the two threads and are never freed in between.
+//! batch, with their names and attributes in one buffer and their data in another.
+//! Batches go back and forth between the two and are never freed in between.
 
+use super::room::{Content, Room};
 use super::sharing::Shares;
 use crate::sys::{Errno, Stat, Xattrs};
 use std::ffi::CStr;
@@ -12,24 +13,37 @@ use tane::images::{HostRange, HostReads};
 pub const DATA: usize = 1 << 20;
 /// Room beside the data, so that a whole piece fits behind what is there.
 const MARGIN: usize = 64 << 10;
-const MAX_OPS: usize = 512;
+/// Data, names and attributes of a batch, unless one file alone has more.
+pub const ROOM: usize = DATA + MARGIN;
+pub const MAX_OPS: usize = 512;
 /// Batches under way; with DATA this bounds the memory of a copy.
 pub const BATCHES: usize = 6;
 
-/// A range of the batch's buffer.
-#[derive(Clone, Copy, Default)]
+/// A range of the batch's names and attributes.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Span {
-    start: usize,
-    end: usize,
+    pub start: usize,
+    pub end: usize,
 }
 
-impl Span {
+/// A range of the batch's data.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Part {
+    pub start: usize,
+    pub end: usize,
+}
+
+impl Part {
     /// The bytes from `start` on, up to `end`, of those in it.
-    pub fn part(self, start: usize, end: usize) -> Span {
-        Span {
+    pub fn part(self, start: usize, end: usize) -> Part {
+        Part {
             start: self.start + start,
             end: self.end.min(self.start + end),
         }
+    }
+
+    pub fn size(self) -> usize {
+        self.end - self.start
     }
 }
 
@@ -55,7 +69,7 @@ pub enum Op {
     Adopt(Head),
     Leave,
     /// A file whose data is all here.
-    File(Head, Span),
+    File(Head, Part),
     /// A file whose data turned out not to be there.
     Unreadable(Span, Errno),
     /// Something that came when nothing more was written.
@@ -70,7 +84,7 @@ pub enum Op {
     Clone(i32),
     /// Before `Begin`: blocks of that file belong to others as well.
     Shares(Box<Shares>),
-    Piece(u64, Span),
+    Piece(u64, Part),
     /// A piece that is in a file of the host.
     Range(u64, HostRange),
     /// How long the file is, which was not known before.
@@ -89,26 +103,56 @@ pub enum Op {
 
 pub struct Batch {
     pub ops: Vec<Op>,
-    buffer: Vec<u8>,
+    notes: Vec<u8>,
+    room: Room,
+    /// Bytes of the room.
     used: usize,
 }
 
 impl Batch {
-    fn new() -> Self {
+    /// One to be filled.
+    pub fn new(room: Room) -> Self {
         Batch {
             ops: Vec::with_capacity(MAX_OPS),
-            buffer: vec![0; DATA + MARGIN],
+            notes: Vec::new(),
+            room,
             used: 0,
         }
     }
 
-    fn clear(&mut self) {
+    /// One that came from elsewhere. The spans of `ops` are within `notes`, and their
+    /// parts within the room.
+    pub fn of(ops: Vec<Op>, notes: Vec<u8>, room: Room) -> Self {
+        Batch {
+            ops,
+            notes,
+            room,
+            used: 0,
+        }
+    }
+
+    /// Its buffers, to be used again.
+    pub fn into_buffers(self) -> (Vec<Op>, Vec<u8>) {
+        (self.ops, self.notes)
+    }
+
+    pub fn clear(&mut self) {
         self.ops.clear();
+        self.notes.clear();
         self.used = 0;
     }
 
+    /// Where the data goes that is still to come.
+    pub fn set_room(&mut self, room: Room) {
+        self.room = room;
+    }
+
     pub fn bytes(&self, span: Span) -> &[u8] {
-        &self.buffer[span.start..span.end]
+        &self.notes[span.start..span.end]
+    }
+
+    pub fn data(&self, part: Part) -> Content<'_> {
+        self.room.content(part)
     }
 
     pub fn name(&self, span: Span) -> &CStr {
@@ -116,23 +160,61 @@ impl Batch {
     }
 
     fn put(&mut self, bytes: &[u8]) -> Span {
-        let start = self.used;
-        self.used += bytes.len();
-        self.buffer[start..self.used].copy_from_slice(bytes);
+        let start = self.notes.len();
+        self.notes.extend_from_slice(bytes);
         Span {
             start,
-            end: self.used,
+            end: self.notes.len(),
         }
+    }
+
+    fn is_full(&self, bytes: usize) -> bool {
+        self.notes.len() + self.used + bytes > ROOM || self.ops.len() >= MAX_OPS
     }
 }
 
-/// The reader's end.
-pub struct Sender {
-    batch: Batch,
-    later: HostReads,
+/// How batches reach whoever writes them.
+pub trait Carrier {
+    /// The first one to be filled.
+    fn first(&mut self) -> Batch;
+
+    /// Hands the batch over, and leaves an empty one in its place.
+    fn exchange(&mut self, batch: &mut Batch) -> Result<(), Stopped>;
+}
+
+/// To another thread and back.
+struct Channels {
     full: SyncSender<Batch>,
     empty: Receiver<Batch>,
     made: usize,
+}
+
+impl Carrier for Channels {
+    fn first(&mut self) -> Batch {
+        self.made += 1;
+        Batch::new(Room::own(ROOM))
+    }
+
+    fn exchange(&mut self, batch: &mut Batch) -> Result<(), Stopped> {
+        let mut next = match self.empty.try_recv() {
+            Ok(batch) => batch,
+            Err(_) if self.made < BATCHES => self.first(),
+            Err(_) => self.empty.recv().map_err(|_| Stopped)?,
+        };
+        next.clear();
+        let full = std::mem::replace(batch, next);
+        self.full.send(full).map_err(|_| Stopped)
+    }
+}
+
+/// The reader's end, by channels.
+pub type Sender = SenderBy<'static>;
+
+/// The reader's end.
+pub struct SenderBy<'c> {
+    batch: Batch,
+    later: HostReads,
+    carrier: Box<dyn Carrier + 'c>,
     begun: u64,
 }
 
@@ -140,50 +222,47 @@ pub struct Sender {
 pub struct Stopped;
 
 impl Sender {
+    /// To another thread, which sends emptied batches back.
     pub fn new(full: SyncSender<Batch>, empty: Receiver<Batch>) -> Self {
-        Sender {
-            batch: Batch::new(),
-            later: HostReads::default(),
+        SenderBy::carrier(Channels {
             full,
             empty,
-            made: 1,
+            made: 0,
+        })
+    }
+}
+
+impl<'c> SenderBy<'c> {
+    pub fn carrier(mut carrier: impl Carrier + 'c) -> Self {
+        SenderBy {
+            batch: carrier.first(),
+            later: HostReads::default(),
+            carrier: Box::new(carrier),
             begun: 0,
         }
     }
 
-    /// Makes sure `bytes` fit into the current batch.
+    /// Makes sure `bytes` fit into the current batch, of which DATA at most are data.
     pub fn reserve(&mut self, bytes: usize) -> Result<(), Stopped> {
-        let full = self.batch.used + bytes > self.batch.buffer.len();
-        if full || self.batch.ops.len() >= MAX_OPS {
-            self.flush()?;
+        match self.batch.is_full(bytes) {
+            true => self.flush(),
+            false => Ok(()),
         }
-        if bytes > self.batch.buffer.len() {
-            self.batch.buffer.resize(bytes, 0);
-        }
-        Ok(())
     }
 
     pub fn flush(&mut self) -> Result<(), Stopped> {
         if self.batch.ops.is_empty() {
+            // What was put for something that failed then.
+            self.batch.clear();
             return Ok(());
         }
         self.fill();
-        let mut next = match self.empty.try_recv() {
-            Ok(batch) => batch,
-            Err(_) if self.made < BATCHES => {
-                self.made += 1;
-                Batch::new()
-            }
-            Err(_) => self.empty.recv().map_err(|_| Stopped)?,
-        };
-        next.clear();
-        let batch = std::mem::replace(&mut self.batch, next);
-        self.full.send(batch).map_err(|_| Stopped)
+        self.carrier.exchange(&mut self.batch)
     }
 
     /// Reads what `file_later` put off.
     fn fill(&mut self) {
-        for (op, errno) in self.later.read(&mut self.batch.buffer) {
+        for (op, errno) in self.later.read(self.batch.room.bytes()) {
             if let Op::File(head, _) = &self.batch.ops[op] {
                 self.batch.ops[op] = Op::Unreadable(head.name, Errno(errno));
             }
@@ -222,13 +301,13 @@ impl Sender {
     /// Free space to read into; `take` then says how much of it was used.
     pub fn space(&mut self, size: usize) -> &mut [u8] {
         let at = self.batch.used;
-        &mut self.batch.buffer[at..at + size]
+        &mut self.batch.room.bytes()[at..at + size]
     }
 
-    pub fn take(&mut self, size: usize) -> Span {
+    pub fn take(&mut self, size: usize) -> Part {
         let start = self.batch.used;
         self.batch.used += size;
-        Span {
+        Part {
             start,
             end: self.batch.used,
         }

@@ -5,8 +5,9 @@
 //! what it takes without a word and has otherwise then, such as most modes and half of
 //! all seconds on a FAT.
 
+use super::loss::Loss;
+use super::observer::Observer;
 use super::owner::Owner;
-use super::report::{Loss, Report};
 use crate::sys::{Errno, Fd, Flags, Packed, Stat, Target, Xattrs};
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -15,7 +16,7 @@ const ACCESS_ACL: &CStr = c"system.posix_acl_access";
 const DEFAULT_ACL: &CStr = c"system.posix_acl_default";
 
 pub struct Finish<'r> {
-    report: &'r Report,
+    report: &'r dyn Observer,
     owner: Owner,
     /// Of the device that was looked at last.
     forgets: Cell<Option<(u64, Forgets)>>,
@@ -62,7 +63,7 @@ struct Set {
 }
 
 impl<'r> Finish<'r> {
-    pub fn new(report: &'r Report, owner: Owner) -> Self {
+    pub fn new(report: &'r dyn Observer, owner: Owner) -> Self {
         Finish {
             report,
             owner,

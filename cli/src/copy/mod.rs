@@ -5,23 +5,31 @@
 //! entered already; the other thread works on the host meanwhile.
 
 mod batch;
+mod counts;
 mod finish;
+pub mod gofer;
+mod loss;
+mod observer;
 mod owner;
 mod plan;
 mod progress;
 mod reader;
 mod report;
+mod room;
 mod scan;
 mod sharing;
 pub mod stream;
 pub mod tar;
 mod writer;
 
-pub use batch::{Head, Op, Sender, Stopped, DATA};
+use batch::SenderBy;
+pub use batch::{Head, Op, Part, Sender, Stopped, DATA};
+pub use loss::Loss;
+pub use observer::Observer;
 pub use owner::Owner;
-pub use plan::{plan, plan_file, source, Destination, Place};
+pub use plan::{plan, plan_file, source, Destination, Place, To};
 pub use progress::{Mode as ProgressMode, Progress};
-pub use report::{Loss, Report};
+pub use report::Report;
 pub use scan::totals;
 pub use sharing::Sharing;
 
@@ -45,7 +53,7 @@ pub enum SparseMode {
 }
 
 /// How to write.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub owner: Owner,
     pub sparse: SparseMode,
@@ -77,6 +85,52 @@ pub enum Source<'a> {
 pub fn copy<'a: 's, 's>(
     sources: Vec<Source<'a>>,
     excludes: &Excludes,
+    to: To<'s, '_>,
+    settings: Settings,
+    report: &Report,
+    write_here: bool,
+) {
+    match to {
+        To::Here(to) => by_threads(sources, excludes, to, settings, report, write_here),
+        To::Gofer(to) => {
+            let without_links = !to.has_links;
+            let sender = SenderBy::carrier(to.carrier(report));
+            read(
+                sources,
+                sender,
+                excludes,
+                None,
+                without_links,
+                settings,
+                report,
+            );
+        }
+    }
+    report.finish_progress();
+    report.summarize();
+}
+
+/// Reads all of the sources.
+fn read<'a>(
+    sources: Vec<Source<'a>>,
+    sender: SenderBy,
+    excludes: &Excludes,
+    avoid: Option<(u64, u64)>,
+    without_links: bool,
+    settings: Settings,
+    report: &Report,
+) {
+    let Some(sys) = sources.first().map(|s| s.dir().sys()) else {
+        return;
+    };
+    let reader = Reader::new(sys, sender, report, settings.sparse, avoid);
+    let reader = reader.without_links(without_links).without(excludes);
+    reader.read(sources);
+}
+
+fn by_threads<'a: 's, 's>(
+    sources: Vec<Source<'a>>,
+    excludes: &Excludes,
     to: Destination<'s>,
     settings: Settings,
     report: &Report,
@@ -88,13 +142,16 @@ pub fn copy<'a: 's, 's>(
     let without_links = !has_links(&to.dir);
 
     let read = move || {
-        let Some(sys) = sources.first().map(|s| s.dir().sys()) else {
-            return;
-        };
         let sender = Sender::new(full, empty);
-        let reader = Reader::new(sys, sender, report, settings.sparse, avoid);
-        let reader = reader.without_links(without_links).without(excludes);
-        reader.read(sources);
+        read(
+            sources,
+            sender,
+            excludes,
+            avoid,
+            without_links,
+            settings,
+            report,
+        );
     };
     let write = move || {
         let mut writer = Writer::new(to.dir, &to.shown, report, settings);
@@ -117,8 +174,6 @@ pub fn copy<'a: 's, 's>(
             read();
         }
     });
-    report.finish_progress();
-    report.summarize();
 }
 
 /// Writes what `read` sends, which runs on another thread meanwhile. The caller's

@@ -4,6 +4,7 @@
 //! root of an image mean their contents. DEST does not exist: SRC becomes DEST;
 //! its parent must exist. DEST is a file: a file replaces it.
 
+use super::gofer::{Opened, Wish};
 use super::Source;
 use crate::failure::{remedy, Failure, Result, SOME_FAILED};
 use crate::names::plain;
@@ -18,9 +19,16 @@ pub struct Destination<'a> {
     pub avoid: Option<(u64, u64)>,
 }
 
-pub struct Plan<'a, 'b> {
+pub struct Plan<'a, 'b, 'g> {
     pub sources: Vec<Source<'a>>,
-    pub destination: Destination<'b>,
+    pub to: To<'b, 'g>,
+}
+
+/// Who writes.
+pub enum To<'b, 'g> {
+    /// This process.
+    Here(Destination<'b>),
+    Gofer(Opened<'g>),
 }
 
 /// A place as the command line has it.
@@ -45,28 +53,68 @@ impl Place<'_, '_> {
     }
 }
 
+/// What is at a destination.
+pub struct Site {
+    /// The path without symlinks at its end.
+    pub target: Vec<u8>,
+    pub there: Option<Kind>,
+}
+
+impl Site {
+    pub fn of(root: &Root, path: &[u8]) -> std::result::Result<Site, Errno> {
+        let target = resolve(root, path)?;
+        let there = match root.stat(&target, true) {
+            Ok(stat) => Some(stat.kind()),
+            Err(Errno(libc::ENOENT)) => None,
+            Err(e) => return Err(e),
+        };
+        Ok(Site { target, there })
+    }
+
+    /// The directory that copies go into, and the name there of the only one if they do
+    /// not go into the destination itself.
+    pub fn aim(&self) -> std::result::Result<(&[u8], Option<CString>), Errno> {
+        match self.there {
+            Some(Kind::Directory) => return Ok((&self.target, None)),
+            Some(Kind::File | Kind::Symlink) | None => {}
+            Some(_) => return Err(Errno(libc::EINVAL)),
+        }
+        let (parent, name) = split(&self.target).ok_or(Errno(libc::EINVAL))?;
+        let name = CString::new(name).map_err(|_| Errno(libc::EINVAL))?;
+        Ok((parent, Some(name)))
+    }
+}
+
 /// Works out what is copied where. `follow`: a source that is a symlink stands
-/// for what it points to.
-pub fn plan<'a, 'b>(
+/// for what it points to. `wish`: a gofer writes, and only that reaches the destination.
+pub fn plan<'a, 'b, 'g>(
     sources: &[Place<'_, 'a>],
     to: &Place<'_, 'b>,
+    wish: Option<Wish<'g>>,
     follow: bool,
-) -> Result<Plan<'a, 'b>> {
-    let target = resolve(to.root, to.path).map_err(|e| to.fail(e))?;
-    let there = match to.root.stat(&target, true) {
-        Ok(stat) => Some(stat.kind()),
-        Err(Errno(libc::ENOENT)) => None,
-        Err(e) => return Err(to.fail(e)),
+) -> Result<Plan<'a, 'b, 'g>> {
+    let site = match &wish {
+        Some(wish) => wish.look(to.path),
+        None => Site::of(to.root, to.path),
     };
+    let site = site.map_err(|e| to.fail(e))?;
+    let there = site.there;
     if there == Some(Kind::Directory) {
-        let dir = to.root.open_dir(&target).map_err(|e| to.fail(e))?;
+        let open = || match wish {
+            Some(wish) => wish.open(&to.shown()).map(To::Gofer),
+            None => {
+                let dir = to.root.open_dir(&site.target)?;
+                Ok(To::Here(destination(dir, to.shown())))
+            }
+        };
+        let opened = open().map_err(|e| to.fail(e))?;
         let sources = sources
             .iter()
             .map(|s| source(s, None, follow))
             .collect::<Result<_>>()?;
         return Ok(Plan {
             sources,
-            destination: destination(dir, to.shown()),
+            to: opened,
         });
     }
     if sources.len() != 1 {
@@ -91,11 +139,23 @@ pub fn plan<'a, 'b>(
         }
         None => {}
     }
-    let (destination, name) = parent_of(to, &target)?;
+    let (opened, name) = match wish {
+        Some(wish) => {
+            let (parent, name, shown) = parts_of(to, &site.target)?;
+            let opened = wish
+                .open(&shown)
+                .map_err(|e| no_parent(to, parent, &name, e))?;
+            (To::Gofer(opened), name)
+        }
+        None => {
+            let (destination, name) = parent_of(to, &site.target)?;
+            (To::Here(destination), name)
+        }
+    };
     let sources = vec![source(&sources[0], Some(&name), follow)?];
     Ok(Plan {
         sources,
-        destination,
+        to: opened,
     })
 }
 
@@ -115,24 +175,27 @@ pub fn plan_file<'b>(to: &Place<'_, 'b>) -> Result<(Destination<'b>, CString)> {
 
 /// The directory that a file goes into, and its name there.
 fn parent_of<'b>(to: &Place<'_, 'b>, target: &[u8]) -> Result<(Destination<'b>, CString)> {
+    let (parent, name, shown) = parts_of(to, target)?;
+    let dir = to.root.open_dir(parent);
+    let dir = dir.map_err(|e| no_parent(to, parent, &name, e))?;
+    Ok((destination(dir, shown), name))
+}
+
+/// The path of that directory, the name, and the directory as the user knows it.
+fn parts_of<'t>(to: &Place, target: &'t [u8]) -> Result<(&'t [u8], CString, Vec<u8>)> {
     let Some((parent, name)) = split(target) else {
         return Err(to.fail(Errno(libc::EINVAL)));
     };
-    let dir = to.root.open_dir(parent).map_err(|e| {
-        let shown = [to.prefix, parent].concat();
-        Failure::new(
-            SOME_FAILED,
-            format!(
-                "{}: {} (where {} should go)",
-                plain(&shown),
-                remedy(&shown, e),
-                plain(name)
-            ),
-        )
-    })?;
     let name = CString::new(name).map_err(|_| to.fail(Errno(libc::EINVAL)))?;
     let shown = [to.prefix, if parent == b"." { b"" } else { parent }].concat();
-    Ok((destination(dir, shown), name))
+    Ok((parent, name, shown))
+}
+
+fn no_parent(to: &Place, parent: &[u8], name: &CStr, e: Errno) -> Failure {
+    let shown = [to.prefix, parent].concat();
+    let (why, name) = (remedy(&shown, e), plain(name.to_bytes()));
+    let text = format!("{}: {why} (where {name} should go)", plain(&shown));
+    Failure::new(SOME_FAILED, text)
 }
 
 fn destination(dir: Fd<'_>, shown: Vec<u8>) -> Destination<'_> {

@@ -8,8 +8,10 @@ mod entries;
 mod large;
 mod small;
 
-use super::batch::{LinkId, Op, Sender, Stopped, DATA};
-use super::report::{Loss, Report};
+use super::batch::{LinkId, Op, Sender, SenderBy, Stopped, DATA};
+use super::loss::Loss;
+use super::observer::Observer;
+use super::report::Report;
 use super::sharing::Sharing;
 use super::{Source, SparseMode};
 use crate::interrupt;
@@ -31,7 +33,7 @@ struct Level<'a> {
 
 pub struct Reader<'a, 'r> {
     sys: Sys<'a>,
-    out: Sender,
+    out: SenderBy<'r>,
     report: &'r Report,
     sparse: SparseMode,
     /// A directory of the same kernel that must not be walked: the destination.
@@ -78,7 +80,7 @@ type Result<T> = std::result::Result<T, Trouble>;
 impl<'a, 'r> Reader<'a, 'r> {
     pub fn new(
         sys: Sys<'a>,
-        out: Sender,
+        out: SenderBy<'r>,
         report: &'r Report,
         sparse: SparseMode,
         avoid: Option<(u64, u64)>,

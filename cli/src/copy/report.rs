@@ -2,6 +2,9 @@
 
 mod failed;
 
+use super::counts::Counts;
+use super::loss::Loss;
+use super::observer::Observer;
 use super::progress::Progress;
 use crate::failure::{remedy, Failure, SOME_FAILED};
 use crate::names;
@@ -9,96 +12,8 @@ use crate::sys::{Errno, Kind};
 use crate::tell;
 use failed::Failed;
 use serde_json::{json, Map, Value};
-use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::Mutex;
-
-/// Something about a file that the destination does not have now.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Loss {
-    Owner,
-    SpecialBits,
-    Mode,
-    Times,
-    ExactTimes,
-    Xattr,
-    Acl,
-    Capability,
-    HardLink,
-    Symlink,
-    Device,
-    Special,
-    Flags,
-    Project,
-    Reflink,
-    Subvolume,
-    Name,
-    Told,
-}
-
-impl Loss {
-    const ALL: [Loss; 18] = [
-        Loss::Owner,
-        Loss::SpecialBits,
-        Loss::Mode,
-        Loss::Times,
-        Loss::ExactTimes,
-        Loss::Xattr,
-        Loss::Acl,
-        Loss::Capability,
-        Loss::HardLink,
-        Loss::Symlink,
-        Loss::Device,
-        Loss::Special,
-        Loss::Flags,
-        Loss::Project,
-        Loss::Reflink,
-        Loss::Subvolume,
-        Loss::Name,
-        Loss::Told,
-    ];
-
-    /// Warnings of this kind that are printed before they are only counted. Who is not
-    /// root loses the owner of every file, and a FAT modes and odd seconds: one example
-    /// will do.
-    fn shown(self) -> u64 {
-        match self {
-            Loss::Owner | Loss::Mode | Loss::ExactTimes => 1,
-            _ => 10,
-        }
-    }
-
-    fn what(self) -> &'static str {
-        match self {
-            Loss::Owner => "owner",
-            Loss::SpecialBits => "set-user-ID or set-group-ID bit",
-            Loss::Mode => "mode",
-            Loss::Times => "times",
-            Loss::ExactTimes => "exact times",
-            Loss::Xattr => "extended attribute",
-            Loss::Acl => "access control list",
-            Loss::Capability => "capabilities",
-            Loss::HardLink => "hard link",
-            Loss::Symlink => "symlink",
-            Loss::Device => "device node",
-            Loss::Special => "fifo or socket",
-            Loss::Flags => "flags",
-            Loss::Project => "project",
-            Loss::Reflink => "reflink",
-            Loss::Subvolume => "subvolume",
-            Loss::Name => "end of its name",
-            Loss::Told => "something",
-        }
-    }
-
-    fn of_xattr(name: &[u8]) -> Loss {
-        match name {
-            b"security.capability" => Loss::Capability,
-            n if n.starts_with(b"system.posix_acl") => Loss::Acl,
-            _ => Loss::Xattr,
-        }
-    }
-}
 
 struct Lost {
     loss: Loss,
@@ -156,45 +71,20 @@ impl Report {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Counts a finished file.
-    pub fn done(&self, kind: Kind, path: &[u8]) {
-        let counter = match kind {
-            Kind::File => &self.files,
-            Kind::Directory => &self.directories,
-            _ => &self.others,
-        };
-        counter.fetch_add(1, Relaxed);
-        self.tell(path);
-    }
-
-    pub fn linked(&self, path: &[u8]) {
-        self.links.fetch_add(1, Relaxed);
-        self.tell(path);
-    }
-
-    /// Counts a file that was there already (--no-clobber).
-    pub fn skip(&self) {
-        self.skipped.fetch_add(1, Relaxed);
-    }
-
-    pub fn wrote(&self, bytes: u64) {
-        self.bytes.fetch_add(bytes, Relaxed);
-    }
-
-    /// As [`Self::wrote`], of bytes that came from the image's file directly.
-    pub fn wrote_by_host(&self, bytes: u64) {
-        self.read_by_host(bytes);
-        self.wrote(bytes);
-    }
-
-    /// They come from the image's file directly; writing them is told apart.
-    pub fn read_by_host(&self, bytes: u64) {
-        self.by_host.fetch_add(bytes, Relaxed);
-    }
-
-    pub fn update_progress(&self) {
-        self.progress
-            .update(self.files.load(Relaxed), self.bytes.load(Relaxed));
+    /// So much was copied by somebody who counts it himself.
+    pub fn count(&self, counts: &Counts) {
+        let each = [
+            (&self.files, counts.files),
+            (&self.directories, counts.directories),
+            (&self.links, counts.links),
+            (&self.others, counts.others),
+            (&self.bytes, counts.bytes),
+            (&self.by_host, counts.by_host),
+            (&self.skipped, counts.skipped),
+        ];
+        for (counter, count) in each {
+            counter.fetch_add(count, Relaxed);
+        }
     }
 
     pub fn finish_progress(&self) {
@@ -206,17 +96,6 @@ impl Report {
         if self.verbose {
             self.progress.print(&tell::line_of_file("", path));
         }
-    }
-
-    /// Something had to be left behind: one warning.
-    pub fn lose(&self, loss: Loss, path: &[u8], detail: &[u8], error: Errno) {
-        let what = loss.what();
-        let what = match detail {
-            [] => what.into(),
-            detail => format!("{what} {}", names::plain(detail)),
-        };
-        let text = format!("{}: {what} not kept: {error}", names::plain(path));
-        self.lost(loss, path, detail, error, &text);
     }
 
     /// A program that makes images left something out, and says so.
@@ -239,65 +118,6 @@ impl Report {
             detail: detail.into(),
             error,
         });
-    }
-
-    /// The same of an extended attribute.
-    pub fn lose_xattr(&self, path: &[u8], name: &CStr, error: Errno) {
-        let name = name.to_bytes();
-        match Loss::of_xattr(name) {
-            Loss::Xattr => self.lose(Loss::Xattr, path, name, error),
-            known => self.lose(known, path, b"", error),
-        }
-    }
-
-    pub fn error(&self, path: &[u8], error: Errno) {
-        self.failed(path, remedy(path, error), Some(error));
-    }
-
-    /// The host could not read a file's data.
-    pub fn unreadable(&self, path: &[u8], error: Errno) {
-        let text = format!("the image cannot be read: {}", remedy(path, error));
-        self.failed(path, text, Some(error));
-    }
-
-    pub fn error_text(&self, path: &[u8], text: String) {
-        self.failed(path, text, None);
-    }
-
-    /// Something was not copied; the first few of each kind are told at once.
-    pub fn failed(&self, path: &[u8], text: String, error: Option<Errno>) {
-        let what = format!("{}: {text}", names::plain(path));
-        let failure = Failure::new(SOME_FAILED, what).about(path);
-        let line = tell::line_of_failure(&failure.errno(error));
-        let shown = self.lists().failed.add(path, text, error);
-        if shown || self.verbose {
-            self.progress.print(&line);
-        }
-    }
-
-    /// Nothing more is written, and what is still to come is only named.
-    pub fn stop(&self, why: Errno) {
-        self.lists().failed.stop(why);
-        self.stopped.store(true, Relaxed);
-    }
-
-    pub fn has_stopped(&self) -> bool {
-        self.stopped.load(Relaxed)
-    }
-
-    /// Something that came after the stop.
-    pub fn untried(&self, path: &[u8]) {
-        self.lists().failed.add_untried(path);
-        if self.verbose {
-            let failure = Failure::new(SOME_FAILED, format!("{}: not tried", names::plain(path)));
-            self.progress
-                .print(&tell::line_of_failure(&failure.about(path)));
-        }
-    }
-
-    /// Whoever reads need not go on with this file.
-    pub fn give_up(&self, number: u64) {
-        self.given_up.store(number, Relaxed);
     }
 
     pub fn has_given_up(&self, number: u64) -> bool {
@@ -361,5 +181,90 @@ impl Report {
             "errors": lists.failed.json(),
             "stopped": lists.failed.stopped().map(|why| why.to_string()),
         })
+    }
+}
+
+impl Observer for Report {
+    fn done(&self, kind: Kind, path: &[u8]) {
+        let counter = match kind {
+            Kind::File => &self.files,
+            Kind::Directory => &self.directories,
+            _ => &self.others,
+        };
+        counter.fetch_add(1, Relaxed);
+        self.tell(path);
+    }
+
+    fn linked(&self, path: &[u8]) {
+        self.links.fetch_add(1, Relaxed);
+        self.tell(path);
+    }
+
+    fn skip(&self) {
+        self.skipped.fetch_add(1, Relaxed);
+    }
+
+    fn wrote(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    fn read_by_host(&self, bytes: u64) {
+        self.by_host.fetch_add(bytes, Relaxed);
+    }
+
+    fn update_progress(&self) {
+        self.progress
+            .update(self.files.load(Relaxed), self.bytes.load(Relaxed));
+    }
+
+    fn lose(&self, loss: Loss, path: &[u8], detail: &[u8], error: Errno) {
+        let what = loss.what();
+        let what = match detail {
+            [] => what.into(),
+            detail => format!("{what} {}", names::plain(detail)),
+        };
+        let text = format!("{}: {what} not kept: {error}", names::plain(path));
+        self.lost(loss, path, detail, error, &text);
+    }
+
+    fn error(&self, path: &[u8], error: Errno) {
+        self.failed(path, remedy(path, error), Some(error));
+    }
+
+    fn unreadable(&self, path: &[u8], error: Errno) {
+        let text = format!("the image cannot be read: {}", remedy(path, error));
+        self.failed(path, text, Some(error));
+    }
+
+    fn failed(&self, path: &[u8], text: String, error: Option<Errno>) {
+        let what = format!("{}: {text}", names::plain(path));
+        let failure = Failure::new(SOME_FAILED, what).about(path);
+        let line = tell::line_of_failure(&failure.errno(error));
+        let shown = self.lists().failed.add(path, text, error);
+        if shown || self.verbose {
+            self.progress.print(&line);
+        }
+    }
+
+    fn stop(&self, why: Errno) {
+        self.lists().failed.stop(why);
+        self.stopped.store(true, Relaxed);
+    }
+
+    fn has_stopped(&self) -> bool {
+        self.stopped.load(Relaxed)
+    }
+
+    fn untried(&self, path: &[u8]) {
+        self.lists().failed.add_untried(path);
+        if self.verbose {
+            let failure = Failure::new(SOME_FAILED, format!("{}: not tried", names::plain(path)));
+            self.progress
+                .print(&tell::line_of_failure(&failure.about(path)));
+        }
+    }
+
+    fn give_up(&self, number: u64) {
+        self.given_up.store(number, Relaxed);
     }
 }

@@ -2,6 +2,7 @@
 //! command has. It has bytes and nothing else.
 
 use super::batch::{Op, Sender, DATA};
+use super::observer::Observer;
 use super::report::Report;
 use super::{receive, Destination, Settings};
 use crate::interrupt;

@@ -17,7 +17,8 @@ mod share;
 
 use super::batch::{Batch, Head, LinkId, Op, Span};
 use super::finish::Finish;
-use super::report::{Loss, Report};
+use super::loss::Loss;
+use super::observer::Observer;
 use super::sharing::{SharerId, Shares};
 use super::Settings;
 use crate::guard;
@@ -30,7 +31,7 @@ use std::ffi::{CStr, CString};
 
 pub struct Writer<'a, 'r> {
     sys: Sys<'a>,
-    report: &'r Report,
+    report: &'r dyn Observer,
     settings: Settings,
     finish: Finish<'r>,
     frames: Vec<Frame<'a>>,
@@ -57,6 +58,8 @@ pub struct Writer<'a, 'r> {
     strips_dots: bool,
     /// Flags that come last of all, by path.
     late: Vec<(Vec<u8>, Flags)>,
+    /// The only name in the first directory that is the copy's.
+    only: Option<CString>,
     /// How ranges of the host's files are copied.
     way: Way,
     buffer: Vec<u8>,
@@ -70,7 +73,7 @@ type Result<T> = std::result::Result<T, Errno>;
 
 impl<'a, 'r> Writer<'a, 'r> {
     /// Writes into `dir`, which the user calls `shown`.
-    pub fn new(dir: Fd<'a>, shown: &[u8], report: &'r Report, settings: Settings) -> Self {
+    pub fn new(dir: Fd<'a>, shown: &[u8], report: &'r dyn Observer, settings: Settings) -> Self {
         let sys = dir.sys();
         sys.umask(0);
         let mut writer = Writer {
@@ -92,6 +95,7 @@ impl<'a, 'r> Writer<'a, 'r> {
             unshared: (!sys.0.is_ours()).then_some(Errno(libc::EOPNOTSUPP)),
             strips_dots: strips_dots(&dir),
             late: Vec::new(),
+            only: None,
             way: Way::of(sys, settings.sparse),
             buffer: Vec::new(),
             temporaries: 0,
@@ -102,6 +106,21 @@ impl<'a, 'r> Writer<'a, 'r> {
         let acl = Finish::has_default_acl(&dir);
         writer.push(dir, settings.empty, None, acl);
         writer
+    }
+
+    /// Nothing else in the first directory is made or changed, nor that itself.
+    pub fn only(mut self, name: Option<CString>) -> Self {
+        self.only = name;
+        self
+    }
+
+    fn is_only(&self, op: &Op, name: Option<&CStr>) -> bool {
+        match (&self.only, name) {
+            (None, _) => true,
+            (Some(_), _) if self.frames.len() > 1 => true,
+            (Some(only), Some(name)) => **only == *name,
+            (Some(_), None) => !matches!(op, Op::Adopt(_)),
+        }
     }
 
     /// Performs a batch; stops early if nothing more can be written.
@@ -127,7 +146,7 @@ impl<'a, 'r> Writer<'a, 'r> {
                     self.tell_name(op);
                 }
                 Ok(()) => {}
-                Err(e) => self.failed(batch, op, e),
+                Err(e) => self.failed(op, e),
             }
             let inside = matches!(op, Op::Enter(_) | Op::Pass(_) | Op::Leave);
             let content = matches!(
@@ -169,10 +188,12 @@ impl<'a, 'r> Writer<'a, 'r> {
     }
 
     fn one(&mut self, batch: &Batch, op: &Op) -> Result<()> {
-        if let Some(name) = name_of(op) {
-            if !is_safe_name(batch.name(name).to_bytes()) {
-                return Err(Errno(libc::EINVAL));
-            }
+        let name = name_of(op).map(|name| batch.name(name));
+        if name.is_some_and(|name| !is_safe_name(name.to_bytes())) {
+            return Err(Errno(libc::EINVAL));
+        }
+        if !self.is_only(op, name) {
+            return Err(Errno(libc::EPERM));
         }
         match op {
             Op::Enter(head) => {
@@ -197,7 +218,7 @@ impl<'a, 'r> Writer<'a, 'r> {
                 self.leave_below_first();
                 Ok(())
             }
-            Op::File(head, data) => self.file(batch, head, batch.bytes(*data)),
+            Op::File(head, data) => self.file(batch, head, batch.data(*data)),
             Op::Unreadable(_, e) => {
                 self.report.unreadable(&self.path, *e);
                 Ok(())
@@ -215,7 +236,7 @@ impl<'a, 'r> Writer<'a, 'r> {
                 let Some(mut open) = self.open.take() else {
                     return Ok(());
                 };
-                match self.data(&mut open, *at, batch.bytes(*data)) {
+                match self.data(&mut open, *at, batch.data(*data)) {
                     Ok(()) => {
                         self.open = Some(open);
                         self.report.update_progress();

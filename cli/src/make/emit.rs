@@ -3,7 +3,7 @@
 
 use super::limits::Limits;
 use super::tree::{Content, Id, Node, Tree, ROOT};
-use crate::copy::{Loss, Op, Report, Sender, Sharing, Stopped, DATA};
+use crate::copy::{Loss, Observer, Op, Part, Report, Sender, Sharing, Stopped, DATA};
 use crate::interrupt;
 use crate::sys::{is_subvolume, Errno, Fd, Flags, Kind, Root, Stat, Sys, Time, Xattrs};
 use std::collections::HashMap;
@@ -212,7 +212,7 @@ impl<'t, 'h> Emit<'t, 'h> {
         match &node.content {
             Content::None => {
                 let head = self.head(name, stat, &node.xattrs, link, 0)?;
-                let data = self.out.put(&[]);
+                let data = Part::default();
                 match stat.size {
                     0 => self.out.push(Op::File(head, data)),
                     _ => {

@@ -1,7 +1,7 @@
 //! What a file system that Linux does not write cannot hold. Its program would leave
 //! it out without a word that helps, so it is taken out here, and told.
 
-use crate::copy::{Loss, Report};
+use crate::copy::{Loss, Observer, Report};
 use crate::sys::{Errno, Kind, Stat, Time, Xattrs};
 
 const LACKING: Errno = Errno(libc::EOPNOTSUPP);

@@ -8,8 +8,9 @@
 mod programs;
 
 use super::machine::{kernel_image, tiny_image};
-use super::{is_host_kernel, lower, scratch, servers, Access};
+use super::{gofer, is_host_kernel, lower, scratch, servers, Access};
 use crate::args::Global;
+use crate::copy::gofer::Terms;
 use crate::failure::{Failure, Result};
 use crate::inherited;
 use crate::tell;
@@ -34,9 +35,8 @@ pub struct Needs {
     trees: Vec<PathBuf>,
     created: Vec<PathBuf>,
     changed: Vec<PathBuf>,
-    /// Root's files get their owners, and devices are made.
-    metadata: bool,
-    devices: bool,
+    /// A process of its own writes copies.
+    copies: Option<Terms>,
     programs: bool,
     /// These make no holes.
     no_holes: bool,
@@ -73,18 +73,17 @@ impl Needs {
         self
     }
 
-    /// What is written has the owners and attributes of what it is a copy of, as far as
-    /// one may; devices are made if `devices` says so.
-    pub fn copies(mut self, devices: bool) -> Self {
-        self.metadata = true;
-        self.devices = devices;
+    /// What is written are copies, with the owners and attributes of what they are copies
+    /// of, as far as one may.
+    pub fn copies(mut self, terms: Terms) -> Self {
+        self.copies = Some(terms);
         self
     }
 
     /// Of root's.
     fn rights(&self, jail: &mut Jail) {
-        jail.attributes(!self.sources.is_empty());
-        jail.metadata(self.metadata).devices(self.devices);
+        jail.attributes(!self.sources.is_empty()).names_only(true);
+        jail.handed(self.handed).hands(gofer::gofer().is_some());
     }
 
     /// This file, which is there already, is read and written.
@@ -234,7 +233,15 @@ pub(super) fn enter(
                 needs.sources.extend(secrets.into_iter().flatten().cloned());
             }
         }
-        for path in needs.trees.iter().filter(|p| p.exists()) {
+        needs.trees.retain(|path| path.exists());
+        if let Some(terms) = needs.copies.take() {
+            let in_session = matches!(terms, Terms::Session);
+            gofer::start(&needs.trees, terms, global)?;
+            if !in_session {
+                needs.trees.clear();
+            }
+        }
+        for path in &needs.trees {
             jail.write_beneath(path);
         }
         for path in needs.changed.iter().filter(|p| p.exists()) {
@@ -260,7 +267,7 @@ pub(super) fn enter(
             jail.read(path);
         }
         needs.rights(&mut jail);
-        jail.handed(needs.handed).terminal(needs.session.is_some());
+        jail.terminal(needs.session.is_some());
         limit_memory(&mut jail, global);
         if let Some(limit) = global.time_limit {
             jail.time(limit + GRACE);
@@ -305,13 +312,13 @@ pub fn begin_session(
     };
     for dir in shared.dirs {
         let dir = &absolute(dir)?;
-        needs = needs.read(dir).write(dir).copies(false);
+        needs = needs.read(dir).write(dir).copies(Terms::Session);
     }
     for path in shared.sources.iter().filter(|path| !path.is_symlink()) {
         needs = needs.read(&absolute(path)?);
     }
     for path in shared.dests {
-        needs = needs.write(&absolute(path)?).copies(false);
+        needs = needs.write(&absolute(path)?).copies(Terms::Session);
     }
     for (image, options) in images {
         needs.images.push((whole(&image), access));
@@ -445,13 +452,12 @@ pub(super) fn close(global: &Global) -> Result<()> {
             let own = scratch::directory()?;
             jail.read(&own).write_beneath(own);
         }
-        jail.handed(needs.handed);
         needs.rights(&mut jail);
         jail.enter().map(drop).map_err(failure)
     })
 }
 
-fn limit_memory(jail: &mut Jail, global: &Global) {
+pub(super) fn limit_memory(jail: &mut Jail, global: &Global) {
     match global.memory_limit {
         Some(u64::MAX) => {}
         limit => drop(jail.memory(limit.unwrap_or(MEMORY))),

@@ -3,6 +3,7 @@
 pub mod apart;
 mod choose;
 mod end;
+mod gofer;
 mod image;
 mod jail;
 mod kept;
@@ -19,6 +20,7 @@ mod target;
 mod unmountable;
 
 pub use end::End;
+pub use gofer::gofer;
 pub use image::Opened;
 use image::{open_image, open_prepared};
 pub use jail::{

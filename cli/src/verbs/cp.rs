@@ -1,8 +1,11 @@
 //! tane cp: copies in, out and across, keeping everything.
 
 use crate::args::Global;
+use crate::copy::gofer::{Terms, Wish};
 use crate::copy::stream::descriptor;
-use crate::copy::{self, Owner, Place, Progress, ProgressMode, Report, Settings, SparseMode};
+use crate::copy::{
+    self, Observer, Owner, Place, Progress, ProgressMode, Report, Settings, SparseMode, To,
+};
 use crate::expand;
 use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED};
 use crate::guard::{self, Guard};
@@ -10,7 +13,7 @@ use crate::interrupt;
 use crate::names::{self, plain};
 use crate::output::Output;
 use crate::patterns::Excludes;
-use crate::session::{address, declare, Access, End, Needs, Session};
+use crate::session::{address, declare, gofer, Access, End, Needs, Session};
 use crate::sys::{base_name, Root};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -192,7 +195,10 @@ fn needs(groups: &[&[Address]], dest: &Address, args: &Args) -> Needs {
         }
     }
     match dest {
-        Address::Host(path) => needs.write(path).copies(args.devices),
+        Address::Host(path) => needs.write(path).copies(Terms::Copy {
+            place: path.as_os_str().as_bytes().to_vec(),
+            settings: settings(args, args.devices),
+        }),
         Address::Image(_) => needs,
     }
 }
@@ -353,20 +359,28 @@ fn transfer(
         path,
         prefix: &prefix,
     };
-    let mut plan = copy::plan(&places, &place, args.follow_link)?;
-    if std::ptr::eq(from, to) {
-        let dir = &plan.destination.dir;
-        plan.destination.avoid = dir.sys().fstat(dir).ok().map(|s| s.identity());
+    let write_here = matches!(to, End::Image(_));
+    let settings = settings(args, write_here || args.devices);
+    let wish = gofer().filter(|_| !write_here).map(|gofer| Wish {
+        gofer,
+        settings,
+        guarded: guard::is_begun(),
+        verbose: global.verbose,
+    });
+    let mut plan = copy::plan(&places, &place, wish, args.follow_link)?;
+    if let To::Here(destination) = &mut plan.to {
+        if std::ptr::eq(from, to) {
+            let dir = &destination.dir;
+            destination.avoid = dir.sys().fstat(dir).ok().map(|s| s.identity());
+        }
     }
     let excludes = Excludes::new(&args.exclude);
     let progress = Progress::new(args.progress, || copy::totals(&plan.sources, &excludes));
     let report = Report::new(progress, global.verbose, global.quiet);
-    let write_here = matches!(to, End::Image(_));
-    let settings = settings(args, write_here || args.devices);
     copy::copy(
         plan.sources,
         &excludes,
-        plan.destination,
+        plan.to,
         settings,
         &report,
         write_here,

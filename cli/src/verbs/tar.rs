@@ -1,7 +1,9 @@
 //! tane tar: archives out of images and into them.
 
 use crate::args::Global;
-use crate::copy::{self, Owner, Place, Progress, ProgressMode, Report, Settings, SparseMode};
+use crate::copy::{
+    self, Observer, Owner, Place, Progress, ProgressMode, Report, Settings, SparseMode,
+};
 use crate::expand;
 use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED};
 use crate::guard;

@@ -117,6 +117,21 @@ impl Prisoner {
         it
     }
 
+    /// The thread that waits in one of these calls.
+    pub fn waiting_in_any(pid: u32, calls: &[i64]) -> Prisoner {
+        let mut found = None;
+        eventually("a thread of the command waits", || {
+            let mut threads = threads(pid).into_iter();
+            found = threads.find_map(|tid| {
+                let (number, _, behind) = waits_in(pid, tid)?;
+                calls.contains(&number).then_some((tid, behind))
+            });
+            found.is_some()
+        });
+        let (tid, behind) = found.expect("just found");
+        Prisoner::stop(tid, behind - 2)
+    }
+
     /// Another thread of the same process.
     pub fn beside(&self, tid: i32) -> Prisoner {
         Prisoner::stop(tid, self.site)

@@ -1,7 +1,9 @@
 //! Operations to an archive.
 
 use super::super::batch::{Batch, Head, LinkId, Op};
-use super::super::report::{Loss, Report};
+use super::super::loss::Loss;
+use super::super::observer::Observer;
+use super::super::report::Report;
 use super::header::{field, kind, put_number, put_text, sum, Block, BLOCK};
 use super::records::{put, put_time};
 use super::{acl, ACLS, FLAGS, XATTR};
@@ -103,7 +105,7 @@ impl<'a> Archive<'a> {
             }
             Op::File(head, data) => {
                 let path = self.below(name(head));
-                let data = batch.bytes(*data);
+                let data = &batch.data(*data).settle()[..];
                 let size = data.len() as u64;
                 self.entry(batch, head, &path, kind::FILE, b"", size, Vec::new())?;
                 self.bytes(data)?;
@@ -123,7 +125,7 @@ impl<'a> Archive<'a> {
             Op::Shares(shares) => self.shares = !shares.twins.is_empty(),
             Op::Begin(head) => self.begin(batch, head)?,
             Op::Piece(at, data) => {
-                let data = batch.bytes(*data);
+                let data = &batch.data(*data).settle()[..];
                 if let Some(place) = self.place {
                     self.place = Some(at + data.len() as u64);
                     let hole = at.saturating_sub(place).min(self.owed.unwrap_or(0));

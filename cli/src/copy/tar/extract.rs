@@ -2,7 +2,9 @@
 //! led from directory to directory.
 
 use super::super::batch::{Op, Sender, Stopped, DATA};
-use super::super::report::{Loss, Report};
+use super::super::loss::Loss;
+use super::super::observer::Observer;
+use super::super::report::Report;
 use super::header::kind;
 use super::parse::{Archive, Entry};
 use crate::interrupt;

@@ -1,7 +1,7 @@
 //! What needs no data: symlinks, devices, fifos, sockets and further names.
 
 use super::super::batch::{Batch, Head, LinkId, Span};
-use super::super::report::Loss;
+use super::super::loss::Loss;
 use super::{Frame, Result, Writer};
 use crate::sys::{Errno, Fd, Kind, Xattrs};
 use std::ffi::{CStr, CString};

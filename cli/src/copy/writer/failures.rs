@@ -1,9 +1,8 @@
 //! What cannot be written costs itself. When nothing else can be either, the copy
 //! stops, and what is left is only named.
 
-use super::super::batch::{Batch, Op};
+use super::super::batch::Op;
 use super::{name_of, Result, Writer};
-use crate::failure::remedy;
 use crate::sys::{Errno, Stat};
 
 /// Data of what fits wherever anything does, in bytes.
@@ -18,9 +17,14 @@ const REST: u64 = 256 << 10;
 
 impl Writer<'_, '_> {
     /// An operation failed: tells that, and sees what it means for the others.
-    pub(super) fn failed(&mut self, batch: &Batch, op: &Op, e: Errno) {
-        self.report
-            .failed(&self.path, why(op, &self.path, e), Some(e));
+    pub(super) fn failed(&mut self, op: &Op, e: Errno) {
+        match why(op, e) {
+            Some(hint) => {
+                let text = format!("{e}: {hint}");
+                self.report.failed(&self.path, text, Some(e));
+            }
+            None => self.report.error(&self.path, e),
+        }
         if matches!(op, Op::Enter(_) | Op::Pass(_)) {
             self.omitted.push(self.path.len());
         }
@@ -31,7 +35,7 @@ impl Writer<'_, '_> {
             return;
         }
         let small = match op {
-            Op::File(_, data) => batch.bytes(*data).len() as u64 <= SMALL,
+            Op::File(_, data) => data.size() as u64 <= SMALL,
             op => name_of(op).is_some() && !matches!(op, Op::Begin(_)),
         };
         if e.strains_writing() {
@@ -110,15 +114,14 @@ impl Writer<'_, '_> {
     }
 }
 
-/// What is wrong, and why so, where the operation tells.
-fn why(op: &Op, path: &[u8], e: Errno) -> String {
-    let hint = match e.0 {
+/// Why it is wrong, where the operation tells.
+fn why(op: &Op, e: Errno) -> Option<&'static str> {
+    match e.0 {
         libc::EINVAL | libc::EILSEQ | libc::ENAMETOOLONG if name_of(op).is_some() => {
-            "the file system there takes no such name"
+            Some("the file system there takes no such name")
         }
-        libc::EFBIG => "the file system there takes no file of that length",
-        libc::EMLINK => "the directory there takes no more directories",
-        _ => return remedy(path, e),
-    };
-    format!("{e}: {hint}")
+        libc::EFBIG => Some("the file system there takes no file of that length"),
+        libc::EMLINK => Some("the directory there takes no more directories"),
+        _ => None,
+    }
 }

@@ -2,7 +2,8 @@
 
 use super::super::batch::{Batch, Head, LinkId};
 use super::super::finish::Made;
-use super::super::report::Loss;
+use super::super::loss::Loss;
+use super::super::room::Content;
 use super::super::sharing::Shares;
 use super::super::SparseMode;
 use super::{Result, Writer};
@@ -26,7 +27,7 @@ pub(super) struct Open<'a> {
 
 impl<'a> Writer<'a, '_> {
     /// A file that came in one piece.
-    pub(super) fn file(&mut self, batch: &Batch, head: &Head, data: &[u8]) -> Result<()> {
+    pub(super) fn file(&mut self, batch: &Batch, head: &Head, data: Content) -> Result<()> {
         let Some(mut open) = self.create(batch, head)? else {
             return Ok(());
         };
@@ -104,14 +105,15 @@ impl<'a> Writer<'a, '_> {
         Ok(if direct && mode < 0o1000 { mode } else { 0o600 })
     }
 
-    pub(super) fn data(&self, open: &mut Open, at: u64, data: &[u8]) -> Result<()> {
+    pub(super) fn data(&self, open: &mut Open, at: u64, data: Content) -> Result<()> {
         self.put(open, at, data)?;
         self.report.wrote(data.len() as u64);
         Ok(())
     }
 
-    pub(super) fn put(&self, open: &mut Open, at: u64, data: &[u8]) -> Result<()> {
+    pub(super) fn put(&self, open: &mut Open, at: u64, data: Content) -> Result<()> {
         if self.settings.sparse == SparseMode::Always {
+            let data = &data.settle()[..];
             let is_hole = |block: &[u8]| block.iter().all(|&b| b == 0);
             let mut next = at;
             let blocks = data.chunks(4096).collect::<Vec<_>>();
@@ -126,7 +128,11 @@ impl<'a> Writer<'a, '_> {
                 next += len as u64;
             }
         } else if !data.is_empty() {
-            self.sys.pwrite_all(&open.fd, data, at)?;
+            // SAFETY: a batch's room stays mapped.
+            unsafe {
+                self.sys
+                    .pwrite_all_at(&open.fd, data.address(), data.len(), at)?;
+            }
             open.end = at + data.len() as u64;
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! Pieces of a file that lie in a file of the host.
 
+use super::super::room::Content;
 use super::super::SparseMode;
 use super::files::Open;
 use super::{Result, Writer};
@@ -125,7 +126,7 @@ impl Writer<'_, '_> {
             let part = &mut buffer[..len];
             let read = range.file.read_exact_at(part, range.offset + done);
             read.map_err(|e| Trouble::Source(Errno(e.raw_os_error().unwrap_or(libc::EIO))))?;
-            let put = self.put(open, at + done, part);
+            let put = self.put(open, at + done, Content::Settled(part));
             put.map_err(Trouble::Destination)?;
             done += len as u64;
         }

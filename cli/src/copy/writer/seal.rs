@@ -1,7 +1,7 @@
 //! What chattr(1) sets. Some of it must be there before the first byte; some
 //! forbids names and entries, and so comes when there are no more.
 
-use super::super::report::Loss;
+use super::super::loss::Loss;
 use super::{Result, Writer};
 use crate::sys::{Fd, Flags};
 

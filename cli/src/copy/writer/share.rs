@@ -1,7 +1,8 @@
 //! Blocks that a file of the source has in common with one before it: the copies get
 //! them in common too. Linux compares the bytes first.
 
-use super::super::report::Loss;
+use super::super::loss::Loss;
+use super::super::room::Content;
 use super::super::sharing::{SharerId, Twin};
 use super::files::Open;
 use super::{Result, Writer};
@@ -58,7 +59,7 @@ impl<'a> Writer<'a, '_> {
             while at < stop {
                 let len = (stop - at).min(BUFFER as u64) as usize;
                 let got = sys.pread_all(from, &mut buffer[..len], at)?;
-                self.put(open, at, &buffer[..got])?;
+                self.put(open, at, Content::Settled(&buffer[..got]))?;
                 self.report.wrote(got as u64);
                 at += got as u64;
                 if got < len {

@@ -26,15 +26,32 @@ impl Sys<'_> {
         Ok(done)
     }
 
-    pub fn pwrite_all(self, fd: &Fd, mut from: &[u8], mut at: u64) -> Result<()> {
-        while !from.is_empty() {
-            let n =
-                self.again(|| call!(self, SYS_pwrite64, fd.raw(), from.as_ptr(), from.len(), at))?;
-            if n == 0 {
-                return Err(Errno(libc::EIO));
+    pub fn pwrite_all(self, fd: &Fd, from: &[u8], at: u64) -> Result<()> {
+        // SAFETY: a slice is memory that can be read.
+        unsafe { self.pwrite_all_at(fd, from.as_ptr(), from.len(), at) }
+    }
+
+    /// As [`Self::pwrite_all`], of memory that others may write meanwhile.
+    ///
+    /// # Safety
+    /// All of it must be mapped.
+    pub unsafe fn pwrite_all_at(
+        self,
+        fd: &Fd,
+        mut from: *const u8,
+        mut len: usize,
+        mut at: u64,
+    ) -> Result<()> {
+        while len > 0 {
+            match self.again(|| call!(self, SYS_pwrite64, fd.raw(), from, len, at))? {
+                n @ 1.. if n <= len => {
+                    // SAFETY: of the same memory, its end at most.
+                    from = unsafe { from.add(n) };
+                    len -= n;
+                    at += n as u64;
+                }
+                _ => return Err(Errno(libc::EIO)),
             }
-            from = &from[n..];
-            at += n as u64;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use super::Args;
 use crate::args::Global;
-use crate::copy::{Owner, Report};
+use crate::copy::{Observer, Owner, Report};
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use crate::make::build::Recipe;

@@ -1,0 +1,114 @@
+//! The process that writes copies on the host, started before an image is met.
+
+use super::jail;
+use crate::args::Global;
+use crate::copy::gofer::{serve, Gofer, Memory, Terms};
+use crate::failure::{Failure, Result};
+use crate::guard;
+use crate::sys::{Host, Sys};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use tane::jail::Jail;
+
+static GOFER: OnceLock<Gofer> = OnceLock::new();
+
+/// That of this command, if its jail does not let it write copies itself.
+pub fn gofer() -> Option<&'static Gofer> {
+    GOFER.get()
+}
+
+/// Start it, for copies into these directories. Before the jail is entered.
+pub(super) fn start(trees: &[PathBuf], terms: Terms, global: &Global) -> Result<()> {
+    let fail = |e: io::Error| Failure::image(format!("the process that writes on the host: {e}"));
+    if matches!(terms, Terms::Session) {
+        guard::for_session(trees).map_err(fail)?;
+    }
+    let mut own = Jail::new();
+    // Something can be opened: a place that is not there is told as that, and no wrong.
+    own.read("/dev/null");
+    for path in trees {
+        own.write_beneath(path);
+    }
+    let devices = matches!(&terms, Terms::Copy { settings, .. } if settings.devices);
+    own.metadata(true).devices(devices).handed(true);
+    jail::limit_memory(&mut own, global);
+    let gofer = fork(&own, terms).map_err(fail)?;
+    let _ = GOFER.set(gofer);
+    Ok(())
+}
+
+fn fork(jail: &Jail, terms: Terms) -> io::Result<Gofer> {
+    let memory = Memory::new()?;
+    let (near, far) = UnixStream::pair()?;
+    // SAFETY: no kernel runs yet. The only other thread waits for signals, and holds
+    // nothing that the child could wait for.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            drop(near);
+            // Whatever happens, it does not go on as its parent.
+            let far = File::from(OwnedFd::from(far));
+            let work = || work(&far, memory, jail, terms);
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(0) }
+        }
+        _ => Gofer::new(near, memory, &terms),
+    }
+}
+
+fn work(socket: &File, memory: Memory, jail: &Jail, terms: Terms) -> io::Result<()> {
+    // SAFETY: no memory involved. It ends with who asks, and has no terminal.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        libc::setsid();
+    }
+    let mut kept = guard::descriptors();
+    kept.push(socket.as_raw_fd());
+    keep_only(kept)?;
+    Sys(&Host).raise_open_files();
+    jail.enter().map_err(io::Error::other)?;
+    serve(socket, memory, terms)
+}
+
+/// Closes all descriptors but these; the standard ones lead nowhere.
+fn keep_only(mut kept: Vec<RawFd>) -> io::Result<()> {
+    kept.sort_unstable();
+    // SAFETY: descriptors of this process, which uses no others.
+    unsafe {
+        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+        if null < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        for standard in (0..3).filter(|fd| !kept.contains(fd)) {
+            libc::dup2(null, standard);
+        }
+        let mut next = 3;
+        for fd in kept.into_iter().filter(|fd| *fd >= 3) {
+            close(next, fd - 1);
+            next = fd + 1;
+        }
+        close(next, RawFd::MAX);
+    }
+    Ok(())
+}
+
+fn close(first: RawFd, last: RawFd) {
+    if first > last {
+        return;
+    }
+    // SAFETY: none of these is used by anybody.
+    unsafe {
+        if libc::syscall(libc::SYS_close_range, first, last, 0) != 0 {
+            // Linux before 5.9.
+            let most = libc::sysconf(libc::_SC_OPEN_MAX).clamp(0, 1 << 20) as RawFd;
+            for fd in first..=last.min(most) {
+                libc::close(fd);
+            }
+        }
+    }
+}
