@@ -23,9 +23,9 @@ use tane::images::{buffer, create, Format};
 #[derive(clap::Args)]
 #[command(after_help = "\
 What is read is the disk that SOURCE is, whatever its container, or with a selector the
-partition, LUKS or LVM volume or RAID set that it means, as Linux shows it: decrypted,
-and put together. With a key or passphrase and no selector it is what the LUKS volume
-holds.
+partition, LUKS, BitLocker or LVM volume or RAID set that it means, as Linux shows it:
+decrypted, and put together. With a key or passphrase and no selector it is what the
+encrypted volume holds.
 
 DEST is not encrypted, whatever SOURCE is, which is told of what a key has opened. It is
 a qcow2 if its name ends so or --to says so, else raw. Blocks of zeroes become
