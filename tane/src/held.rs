@@ -1,7 +1,7 @@
 //! What a file of the host holds, for whoever is about to replace it.
 
 use crate::probe::{recognise, HEAD};
-use crate::volumes::{raid_at_end, RAID_MARK};
+use crate::volumes::marks_at_end;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::os::unix::fs::FileExt;
@@ -31,9 +31,10 @@ pub fn held_by(file: &File) -> Option<String> {
         let mut bytes = vec![0; len.min(size.saturating_sub(at) as usize)];
         file.read_exact_at(&mut bytes, at).ok().map(|()| bytes)
     };
-    let is_member = |at: &u64| read(*at, 4).is_some_and(|mark| mark == RAID_MARK);
-    if raid_at_end(size).iter().any(is_member) {
-        return Some("linux_raid_member".into());
+    for (at, mark, what) in marks_at_end(size) {
+        if read(at, mark.len()).is_some_and(|found| found == mark) {
+            return Some(what.into());
+        }
     }
     in_head(&read(0, HEAD)?, size)
 }

@@ -4,7 +4,7 @@ use crate::address::is_remote;
 use crate::disk::DiskOptions;
 use crate::error::{errno_or_guess, Error, Result};
 use crate::probe;
-use crate::volumes::{raid_at_end, RAID_MARK};
+use crate::volumes::marks_at_end;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -31,9 +31,12 @@ impl DiskImage {
     /// without rare features, or a FAT; and it is no member of a RAID set, whose
     /// superblock may be at the end. False if it cannot be read.
     pub fn is_plain(&self) -> bool {
-        let places = raid_at_end(self.image.backend.size());
-        let is_member = |at| self.read(at, 4).is_none_or(|mark| mark == RAID_MARK);
-        self.head().is_some_and(|head| probe::is_plain(&head)) && !places.into_iter().any(is_member)
+        let mut marks = marks_at_end(self.image.backend.size()).into_iter();
+        let is_member = |(at, mark, _): (u64, [u8; 4], _)| {
+            let found = self.read(at, mark.len() as u64);
+            found.is_none_or(|found| found == mark)
+        };
+        self.head().is_some_and(|head| probe::is_plain(&head)) && !marks.any(is_member)
     }
 
     /// The same, whatever options it is mounted with: those of a FAT name character

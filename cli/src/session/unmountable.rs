@@ -33,8 +33,26 @@ impl Attempt<'_> {
         list.iter().find(is_it)
     }
 
-    /// An error if its type is none that Linux writes.
+    fn is_on_ddf(&self) -> bool {
+        let list = self
+            .machine
+            .volumes()
+            .map_or(&[][..], |volumes| volumes.list());
+        let is = |on: &usize| {
+            let found = list.get(*on).and_then(|v| v.found.as_ref());
+            found.is_some_and(|found| found.fstype == "ddf_raid_member")
+        };
+        self.volume().is_some_and(|volume| volume.on.iter().any(is))
+    }
+
+    /// An error if it, or what it is on, is none that Linux writes.
     pub fn check_type(&self, access: Access) -> Result<()> {
+        if access == Access::Write && self.is_on_ddf() {
+            let what = "is on a set of a RAID controller (DDF), which is only read here";
+            return Err(self
+                .failure(what)
+                .remedy("copy what is in it to where it can be changed"));
+        }
         let found = self.volume().and_then(|v| v.found.as_ref());
         let found = found.map(|found| found.fstype.as_str());
         let fstype = self.global.fs.as_deref().or(found).unwrap_or_default();

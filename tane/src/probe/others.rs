@@ -35,6 +35,7 @@ static DESCRIPTIONS: &[(&str, &str)] = &[
     ),
     ("ceph_bluestore", "a part of Ceph's storage"),
     ("crypto_LUKS", "a volume encrypted by LUKS"),
+    ("ddf_raid_member", "a part of a RAID controller's set (DDF)"),
     ("gfs", "a GFS 1, which Linux has no driver for"),
     ("gfs2", "a GFS2, which this kernel image has no driver for"),
     ("jbd", "the journal of another file system"),

@@ -6,6 +6,7 @@
 //! choose.rs    which of them is meant
 //! btrfs.rs     btrfs on several devices
 //! bitlocker/   BitLocker, opened by dm-crypt
+//! ddf/         sets of RAID controllers
 //! luks/        LUKS, opened by dm-crypt
 //!   open.rs      with its data, which may lie elsewhere
 //! lvm/         LVM2, by device mapper
@@ -17,13 +18,13 @@
 mod bitlocker;
 mod btrfs;
 mod choose;
+mod ddf;
 mod hostile;
 mod ioctl;
 mod luks;
 mod lvm;
 mod mapper;
 mod raid;
-pub(crate) use raid::{places_at_end as raid_at_end, MARK as RAID_MARK};
 mod verity;
 mod volume;
 
@@ -79,6 +80,13 @@ impl Writes {
     }
 }
 
+/// Where a disk of `size` bytes has marks of the sets that it is a part of, the marks, and
+/// what they make it.
+pub(crate) fn marks_at_end(size: u64) -> [(u64, [u8; 4], &'static str); 3] {
+    let [one, zero] = raid::places_at_end(size).map(|at| (at, raid::MARK, "linux_raid_member"));
+    [one, zero, (ddf::last(size), ddf::MARK, "ddf_raid_member")]
+}
+
 /// A name that no device of the mapper has.
 fn new_name(kernel: &Kernel) -> String {
     let unique = kernel.new_mount_point();
@@ -110,15 +118,16 @@ impl Kernel {
         }
         volumes.register_btrfs();
         let mut done = 0;
-        let (mut physical, mut members) = (Vec::new(), Vec::new());
+        let mut parts = Parts::default();
         loop {
             while done < volumes.list.len() {
-                volumes.look_into(done, options, &mut physical, &mut members)?;
+                volumes.look_into(done, options, &mut parts)?;
                 done += 1;
             }
-            volumes.add_sets(&std::mem::take(&mut members), options)?;
+            volumes.add_sets(&std::mem::take(&mut parts.members), options)?;
+            volumes.add_ddf(&std::mem::take(&mut parts.ddf))?;
             if done == volumes.list.len() {
-                volumes.add_logical(&std::mem::take(&mut physical), options)?;
+                volumes.add_logical(&std::mem::take(&mut parts.physical), options)?;
             }
             if done == volumes.list.len() {
                 volumes.add_verity(options)?;
@@ -131,6 +140,14 @@ impl Kernel {
         volumes.note_short_btrfs();
         Ok(volumes)
     }
+}
+
+/// What others consist of, until all of its kind is found.
+#[derive(Default)]
+struct Parts {
+    physical: Vec<lvm::Physical>,
+    members: Vec<raid::Member>,
+    ddf: Vec<ddf::Member>,
 }
 
 impl Volumes {
@@ -168,7 +185,7 @@ impl Volumes {
         if volume
             .found
             .as_ref()
-            .is_some_and(|f| f.fstype == "linux_raid_member")
+            .is_some_and(|f| matches!(&*f.fstype, "linux_raid_member" | "ddf_raid_member"))
         {
             // The table is that of the set.
             return Ok(());
@@ -197,6 +214,11 @@ impl Volumes {
     fn probe(&self, device: &Path, has_partitions: bool) -> Result<Option<FileSystem>> {
         let member = raid::at_end(&self.kernel, device, has_partitions);
         match member.map_err(|errno| errno.on("read", device))? {
+            Some(member) => return Ok(Some(member)),
+            None => {}
+        }
+        let member = ddf::at_end(&self.kernel, device);
+        match member.map_err(|errno| errno.on("read", device))? {
             Some(member) => Ok(Some(member)),
             None => self.kernel.probe(device),
         }
@@ -206,8 +228,7 @@ impl Volumes {
         &mut self,
         index: usize,
         options: &VolumeOptions,
-        physical: &mut Vec<lvm::Physical>,
-        members: &mut Vec<raid::Member>,
+        parts: &mut Parts,
     ) -> Result<()> {
         let volume = &self.list[index];
         let (Some(device), Some(found)) = (volume.device.clone(), &volume.found) else {
@@ -221,7 +242,7 @@ impl Volumes {
             }
             "LVM2_member" => match lvm::Physical::read(&self.kernel, &device) {
                 Ok(Some(read)) => {
-                    physical.push(read);
+                    parts.physical.push(read);
                     None
                 }
                 Ok(None) => Some("its LVM2 label is damaged".into()),
@@ -229,10 +250,21 @@ impl Volumes {
             },
             "linux_raid_member" => match raid::Member::read(&self.kernel, &device) {
                 Ok(Some(member)) => {
-                    members.push(member);
+                    parts.members.push(member);
                     None
                 }
                 Ok(None) => Some("its RAID superblock is damaged".into()),
+                Err(errno) => Some(errno.on("read", &device).to_string()),
+            },
+            "ddf_raid_member" => match ddf::Member::read(&self.kernel, &device) {
+                Ok(Some(member)) if member.is_spare() => {
+                    Some("is a disk of a DDF group, and has no part of a volume".into())
+                }
+                Ok(Some(member)) => {
+                    parts.ddf.push(member);
+                    None
+                }
+                Ok(None) => Some("its DDF metadata is damaged".into()),
                 Err(errno) => Some(errno.on("read", &device).to_string()),
             },
             _ => None,

@@ -29,11 +29,11 @@ pub(super) struct Member {
 }
 
 /// What a superblock begins with.
-pub(crate) const MARK: [u8; 4] = 0xa92b_4efc_u32.to_le_bytes();
+pub(super) const MARK: [u8; 4] = 0xa92b_4efc_u32.to_le_bytes();
 
 /// Where a device of `size` bytes has superblocks at its end: of version 1.0, and of
 /// 0.90, in the last whole 64 KiB but one.
-pub(crate) fn places_at_end(size: u64) -> [u64; 2] {
+pub(super) fn places_at_end(size: u64) -> [u64; 2] {
     let end = size / 512;
     [
         (end.saturating_sub(16) & !7) * 512,
