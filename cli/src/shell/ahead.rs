@@ -66,7 +66,7 @@ impl Ahead<'_> {
         let Ok(line) = Line::parse_words(words.clone(), self.inside) else {
             return;
         };
-        let Ok(mut options) = line.options(self.global) else {
+        let Ok(mut options) = line.options(self.global, &self.dir) else {
             return;
         };
         options.logins.extend(logins);

@@ -6,7 +6,7 @@ use crate::failure::{Failure, Result};
 use crate::options_first::options_first;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tane::is_remote;
 
 #[derive(Parser)]
@@ -137,8 +137,8 @@ impl Line {
         Line::from_arg_matches(&matches)
     }
 
-    /// The line's options on top of the session's.
-    pub fn options(&self, base: &Global) -> Result<Global> {
+    /// The line's options on top of the session's, as they are meant in `dir`.
+    pub fn options(&self, base: &Global, dir: &Path) -> Result<Global> {
         let Global {
             kernel,
             memory,
@@ -208,18 +208,18 @@ impl Line {
                 verity,
                 ..global
             };
-            absolute(&mut global)?;
+            absolute(&mut global, dir)?;
         }
         Ok(global)
     }
 }
 
-/// What names files of the host must mean the same after `lcd`.
-pub fn absolute(global: &mut Global) -> Result<()> {
+/// What names files of the host, from `dir`, must mean the same after `lcd`.
+pub fn absolute(global: &mut Global, dir: &Path) -> Result<()> {
     let one = |path: &mut PathBuf| {
         let is_file = path.as_os_str() != "-" && path.as_os_str() != ":memory:";
         if is_file && !is_remote(path) {
-            *path = std::path::absolute(&*path)
+            *path = std::path::absolute(dir.join(&*path))
                 .map_err(|e| Failure::usage(format!("{}: {e}", path.display())))?;
         }
         Ok(())

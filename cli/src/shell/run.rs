@@ -54,7 +54,7 @@ pub fn run(settings: Settings, input: Option<Input>, global: &Global) -> Result<
         kept: Kept::session(settings.read_only),
         ..global.clone()
     };
-    absolute(&mut global)?;
+    absolute(&mut global, Path::new(""))?;
     let mut input = match input {
         Some(input) => input,
         None if Input::is_typed() => {
@@ -223,7 +223,7 @@ impl Shell {
                 return Ok(Step::Done(if e.use_stderr() { USAGE } else { 0 }));
             }
         };
-        let global = line.options(&self.global)?;
+        let global = line.options(&self.global, Path::new(""))?;
         let verb = match line.what {
             What::Own(own) => return builtins::run(self, own, &global),
             What::Verb(verb) => *verb,
