@@ -88,6 +88,13 @@ fn is_what_was_kept(fs: &str, (mkfs, option): (&str, &str)) {
     let mut tane = scratch.tane();
     tane.args(["make-image", "--fs", fs, "--epoch", EPOCH]);
     succeed(tane.args(args.split(' ')));
+    let start = &scratch.read("image")[..1 << 20];
+    let host = std::fs::read("/proc/version").expect("the host's Linux");
+    let host = host.trim_ascii_end();
+    assert!(
+        !start.windows(host.len()).any(|bytes| bytes == host),
+        "{fs}: names the host's Linux"
+    );
     let found = sums(&scratch.join("image"));
     if write {
         let text = format!("{version}\n{now}\n\n{found}");

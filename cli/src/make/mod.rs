@@ -31,6 +31,7 @@ pub mod build;
 pub mod container;
 pub mod disk;
 pub mod emit;
+pub mod f2fs;
 pub mod file;
 pub mod fill;
 pub mod host;

@@ -1,7 +1,7 @@
 //! What chance, clocks and mounting leave in a file system, taken out again.
 
 use super::plan::Identity;
-use super::{btrfs, superblock, xfs};
+use super::{btrfs, f2fs, superblock, xfs};
 use std::fs::File;
 use std::io;
 
@@ -10,6 +10,7 @@ use std::io;
 pub fn after_mkfs(kind: &str, file: &File, time: u64, identity: &Identity) -> io::Result<()> {
     match kind {
         "btrfs" => btrfs::set_identity(file, time, |name| identity.named(name)),
+        "f2fs" => f2fs::forget_host(file),
         "xfs" => xfs::set_times(file, time),
         _ => Ok(()),
     }
