@@ -252,7 +252,7 @@ fn lied_to_in_turn(seed: u64) {
         tried(file.pwrite(b"b", 0), &mut seen[7]);
         tried(file.write(b"b"), &mut seen[4]);
         tried(file.lseek(0, libc::SEEK_CUR), &mut seen[5]);
-        let paths = |at: usize| (at < 10).then(|| Ok(path));
+        let paths = |at: usize| (at < 10).then_some(Ok(path));
         let mut fared = 0;
         let done = mount.read_files(paths, &mut room[100..8100], |at, one| {
             assert_eq!(at, fared);

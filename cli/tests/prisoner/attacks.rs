@@ -111,7 +111,7 @@ impl Attack {
         let is_right = match (verdict, &outcome) {
             (Verdict::Killed, Outcome::Killed(signal)) => *signal == libc::SIGSYS,
             (Verdict::Fails(errno), Outcome::Returned(n)) => *n == -i64::from(errno) && !may,
-            (Verdict::Allowed, Outcome::Returned(n)) => may == !(-4095..0).contains(n),
+            (Verdict::Allowed, Outcome::Returned(n)) => may != (-4095..0).contains(n),
             _ => false,
         };
         let wrong = || format!("{class}: {verdict:?}, {outcome:?}: {}", self.line);

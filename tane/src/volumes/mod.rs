@@ -213,9 +213,8 @@ impl Volumes {
     /// what looks like its content.
     fn probe(&self, device: &Path, has_partitions: bool) -> Result<Option<FileSystem>> {
         let member = raid::at_end(&self.kernel, device, has_partitions);
-        match member.map_err(|errno| errno.on("read", device))? {
-            Some(member) => return Ok(Some(member)),
-            None => {}
+        if let Some(member) = member.map_err(|errno| errno.on("read", device))? {
+            return Ok(Some(member));
         }
         let member = ddf::at_end(&self.kernel, device);
         match member.map_err(|errno| errno.on("read", device))? {

@@ -49,8 +49,8 @@ impl Volumes {
                 .collect();
             on.sort_unstable();
             let names = of_it.iter().flat_map(|m| &m.names);
-            let name = names.filter(|(id, _)| *id == volume).map(|(_, name)| name);
-            let name = name.filter(|name| !name.is_empty()).next_back().cloned();
+            let mut name = names.filter(|(id, _)| *id == volume).map(|(_, name)| name);
+            let name = name.rfind(|name| !name.is_empty()).cloned();
             let made = Plan::of(&volume, members).and_then(|plan| {
                 // Of this level the kernel does not take that its disks are equal.
                 if self.writes == Writes::Last && plan.is_made_equal() {
