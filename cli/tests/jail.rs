@@ -551,12 +551,12 @@ fn an_image_does_not_have_its_neighbours_written() {
         "evil.vmdk",
         text.replace("NAME", "evil-flat.vmdk").as_bytes(),
     );
-    let said = succeed(s.tane().args(["-v", "cp", "f", "evil.vmdk:/"]));
+    let said = succeed(s.tane().args(["cp", "f", "evil.vmdk:/"]));
     let said = common::text(&said.stderr);
-    assert!(
-        said.contains("evil-flat.vmdk: is part of evil.vmdk, and written"),
-        "{said}"
-    );
+    let (_, parts) = said
+        .split_once("these parts of it are written too: ")
+        .expect("parts");
+    assert!(parts.trim_end().ends_with("/evil-flat.vmdk"), "{said}");
 }
 
 #[cfg(feature = "fuse")]

@@ -119,8 +119,8 @@ fn prepare(
             failure: Failure::of_image(&e),
         });
         let opened = opened?;
-        if access == Access::Write && global.verbose {
-            tell_what_is_written(image, &opened);
+        if access == Access::Write && !global.quiet {
+            tell_what_is_written(image, &opened, global.verbose);
         }
         Ok::<_, Failed>((image.clone(), opened))
     };
@@ -154,11 +154,32 @@ fn prepare(
     })
 }
 
-/// The image may have said itself which files it consists of.
-fn tell_what_is_written(image: &Path, opened: &DiskImage) {
-    let parts = opened.layers().iter().skip(1);
-    for part in parts.filter(|part| part.write) {
-        let [part, image] = [&part.path, image].map(|path| plain(path.as_os_str().as_bytes()));
-        crate::tell::note(&format!("{part}: is part of {image}, and written"));
+/// The image may have said itself which files it consists of. Many are named by `verbose`
+/// only.
+fn tell_what_is_written(image: &Path, opened: &DiskImage, verbose: bool) {
+    const FEW: usize = 4;
+    let name = |path: &Path| plain(path.as_os_str().as_bytes()).to_string();
+    let Some((itself, parts)) = opened.layers().split_first() else {
+        return;
+    };
+    let parts = parts
+        .iter()
+        .filter(|part| part.write && part.path != itself.path);
+    let mut parts: Vec<_> = parts.map(|part| name(&part.path)).collect();
+    // A file with a container in it appears once for each.
+    parts.dedup();
+    let left = match verbose {
+        true => 0,
+        false => parts.len().saturating_sub(FEW),
+    };
+    parts.truncate(parts.len() - left);
+    if left > 0 {
+        parts.push(format!("{left} more (-v names them)"));
+    }
+    if !parts.is_empty() {
+        let (image, parts) = (name(image), parts.join(", "));
+        crate::tell::note(&format!(
+            "{image}: these parts of it are written too: {parts}"
+        ));
     }
 }
