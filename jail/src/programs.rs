@@ -158,6 +158,10 @@ const OTHERS: &[i64] = &[
     libc::SYS_process_mrelease,
     libc::SYS_get_robust_list,
     libc::SYS_pkey_mprotect,
+    libc::SYS_pkey_alloc,
+    libc::SYS_pkey_free,
+    // Landlock knows it since Linux 6.2 only; ftruncate() serves.
+    libc::SYS_truncate,
     // Whose turn it is, at processors, disks and memory.
     libc::SYS_setpriority,
     libc::SYS_ioprio_set,

@@ -10,10 +10,18 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 
 /// Whether a command can be made to do what it would not: it lets nobody but root look
-/// into it.
+/// into it, and the host shows its filters to nobody who has one.
 #[track_caller]
 pub fn has_prisoners() -> bool {
-    has_kernel() && tane_test_support::has_root()
+    if !has_kernel() || !tane_test_support::has_root() {
+        return false;
+    }
+    let status = std::fs::read_to_string("/proc/self/status").expect("the status of this process");
+    let is_free = status.contains("\nSeccomp:\t0\n");
+    if !is_free {
+        tane_test_support::skip("this process has a filter of system calls already");
+    }
+    is_free
 }
 
 pub const SIZE: usize = 2 << 20;
