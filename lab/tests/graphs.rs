@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{assert_healthy, boot, kernel, tmp};
+use common::{assert_healthy, boot, kernel, tmp, Done};
 use tane_lab::{Calls, Error, Trace};
 
 /// The indices of what is around a call, the innermost first.
@@ -123,6 +123,7 @@ fn a_graph_of_one_thread_has_nothing_of_another() {
     let file = tmp.create("file").unwrap();
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _done = Done(&done);
         scope.spawn(|| {
             while !done.load(std::sync::atomic::Ordering::Relaxed) {
                 tmp.metadata("file").unwrap();
@@ -137,7 +138,6 @@ fn a_graph_of_one_thread_has_nothing_of_another() {
                 "{calls}"
             );
         }
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
     assert_healthy(&kernel);
 }

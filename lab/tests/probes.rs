@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{assert_healthy, boot, kernel, tmp};
+use common::{assert_healthy, boot, kernel, tmp, Done};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tane::Kernel;
@@ -185,6 +185,7 @@ fn probes_come_and_go_while_two_cpus_run_into_them() {
             }
             calls
         };
+        let ends = Done(&done);
         let workers = [scope.spawn(work), scope.spawn(work)];
         for round in 0..60 {
             optimise(&kernel, round % 3 != 0);
@@ -200,7 +201,7 @@ fn probes_come_and_go_while_two_cpus_run_into_them() {
                 std::thread::yield_now();
             }
         }
-        done.store(true, Ordering::Relaxed);
+        drop(ends);
         for worker in workers {
             assert!(worker.join().expect("a worker") > 0);
         }

@@ -39,3 +39,12 @@ pub fn assert_healthy(kernel: &Kernel) {
     let bad: Vec<_> = bad.collect();
     assert!(bad.is_empty(), "{bad:#?}\n{log}");
 }
+
+/// Tells threads to end when it goes, be it because a test fails.
+pub struct Done<'a>(pub &'a std::sync::atomic::AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
