@@ -15,6 +15,8 @@ mod signals;
 mod switch;
 mod window;
 
+pub use signals::lacks;
+
 use std::io;
 use std::ptr::NonNull;
 use switch::Context;

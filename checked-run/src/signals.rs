@@ -13,14 +13,18 @@ const FSGSBASE: u64 = 2;
 
 static BEFORE: OnceLock<[libc::sigaction; 4]> = OnceLock::new();
 
-/// Installs the handler, once, and gives this thread a stack for it.
-pub fn install() -> io::Result<()> {
+/// What modules need, and this machine lacks; none if they run here.
+pub fn lacks() -> Option<&'static str> {
     // SAFETY: it only reads.
     let can = unsafe { libc::getauxval(libc::AT_HWCAP2) } & FSGSBASE != 0;
-    if !can || !std::is_x86_feature_detected!("avx") {
-        return Err(io::Error::other(
-            "needs AVX, and a Linux that lets programs set the GS base",
-        ));
+    let can = can && std::is_x86_feature_detected!("avx");
+    (!can).then_some("modules need AVX, and a Linux that lets programs set the GS base")
+}
+
+/// Installs the handler, once, and gives this thread a stack for it.
+pub fn install() -> io::Result<()> {
+    if let Some(what) = lacks() {
+        return Err(io::Error::other(what));
     }
     BEFORE.get_or_init(|| {
         SIGNALS.map(|signal| {
