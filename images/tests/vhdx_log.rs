@@ -108,3 +108,82 @@ fn a_log_that_was_torn_is_an_error_and_no_guess() {
     let error = ImageOptions::new().open(&image).err().expect("an error");
     assert!(error.to_string().contains("log is damaged"), "{error}");
 }
+
+/// Have the entry that was under way say something else.
+fn doctor(image: &Path, change: impl Fn(&mut [u8])) {
+    let mut bytes = std::fs::read(image).unwrap();
+    let starts = (0..bytes.len()).step_by(4 * KIB);
+    let starts = starts.filter(|at| bytes[*at..].starts_with(b"loge"));
+    let newest = starts.max_by_key(|at| long(&bytes, at + 16)).unwrap();
+    let len = word(&bytes, newest + 8);
+    let entry = &mut bytes[newest..newest + len];
+    change(entry);
+    entry[4..8].fill(0);
+    let sum = crc32c::crc32c(entry);
+    entry[4..8].copy_from_slice(&sum.to_le_bytes());
+    std::fs::write(image, bytes).unwrap();
+}
+
+fn put(entry: &mut [u8], at: usize, value: u64) {
+    entry[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+/// What opening the image for writing says, which leaves it as it is.
+fn refusal(image: &Path) -> String {
+    let len = || std::fs::metadata(image).unwrap().len();
+    let before = len();
+    let opened = ImageOptions::new().write(true).open(image);
+    let error = opened.err().expect("an error").to_string();
+    assert_eq!(len(), before, "{error}");
+    error
+}
+
+#[test]
+fn a_log_makes_the_file_longer_as_far_as_its_disk_may_need_it() {
+    let folder = Folder::new();
+    make(&folder);
+    let image = folder.at("image");
+    go_back(&image);
+    let len = std::fs::metadata(&image).unwrap().len();
+    let made = std::fs::read(&image).unwrap();
+
+    // QEMU rounds up to a whole MiB, and does nothing for what is one.
+    let longer = len + (8 << 20) - 512;
+    doctor(&image, |entry| put(entry, 56, longer));
+    std::fs::copy(&image, folder.at("qemus")).unwrap();
+    let disk = ImageOptions::new().write(true).open(&image);
+    drop(disk.unwrap());
+    assert_eq!(std::fs::metadata(&image).unwrap().len(), longer);
+    folder.run("qemu-img check -q -r all -f vhdx qemus");
+    let qemus = std::fs::metadata(folder.at("qemus")).unwrap().len();
+    assert_eq!(qemus, longer.next_multiple_of(1 << 20));
+
+    // Its end, and the place of a sector. The disk has 64 MiB.
+    for at in [56, 64 + 16] {
+        std::fs::write(&image, &made).unwrap();
+        doctor(&image, |entry| put(entry, at, 1 << 40));
+        let error = refusal(&image);
+        assert!(error.contains("its log asks for a file of"), "{error}");
+    }
+}
+
+#[test]
+fn a_log_that_clears_more_than_tables_can_be_is_an_error() {
+    let folder = Folder::new();
+    make(&folder);
+    let image = folder.at("image");
+    go_back(&image);
+    doctor(&image, |entry| {
+        entry[64..68].copy_from_slice(b"zero");
+        put(entry, 64 + 8, 18 << 30);
+        put(entry, 64 + 16, 1 << 30);
+    });
+    // Holes, so that there is something to clear.
+    let file = std::fs::File::options().write(true).open(&image).unwrap();
+    file.set_len(20 << 30).unwrap();
+    let error = refusal(&image);
+    assert!(error.contains("its log clears"), "{error}");
+    let opened = ImageOptions::new().open(&image);
+    let error = opened.err().expect("an error").to_string();
+    assert!(error.contains("its log clears"), "{error}");
+}

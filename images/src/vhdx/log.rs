@@ -10,6 +10,11 @@ use std::io;
 const SECTOR: usize = 4096;
 /// The longest log that is looked at, in bytes; Windows makes one of 1 MiB.
 const MOST: u64 = 64 << 20;
+/// What all changes clear at most, in bytes. A log changes tables and never contents: the
+/// bitmaps of 64 TiB, in sectors of 512 bytes, are 16 GiB, and its table of blocks half a GiB.
+const MOST_ZEROS: u64 = 17 << 30;
+/// In that many places: as many as a log of 1 MiB can name. Each may take memory.
+const MOST_RANGES: u32 = 32 << 10;
 
 /// One entry, checked.
 pub(super) struct Entry {
@@ -33,7 +38,7 @@ pub(super) fn entries(file: &dyn Backend, header: &Header) -> io::Result<Vec<Ent
         return Ok(Vec::new());
     };
     if region.len % SECTOR as u64 != 0 || region.len > MOST || region.len == 0 {
-        return Err(invalid("its log makes no sense"));
+        return Err(senseless());
     }
     let log = read_exactly(file, region.offset, region.len as usize)?;
     // The newest sequence that is whole: from an entry's tail to the entry.
@@ -91,50 +96,90 @@ fn entry(log: &[u8], at: usize, id: &[u8; 16]) -> Option<Entry> {
     (bytes[32..48] == *id && checksum(&bytes) == le32(&bytes, 4)).then_some(Entry { bytes })
 }
 
-/// Make the changes, and make them durable.
-pub(super) fn replay(file: &dyn Backend, entries: &[Entry]) -> io::Result<()> {
-    for entry in entries {
-        one(file, &entry.bytes)?;
-    }
-    if let Some(last) = entries.last() {
-        let size = le64(&last.bytes, 56);
-        if size > file.size() {
-            let lost = |_| invalid("is cut short: its log knows a longer file");
-            file.grow(size).map_err(lost)?;
-        }
-    }
-    file.flush()
+/// Something that an entry changes in the file.
+enum Change {
+    Zero { at: u64, len: u64 },
+    Sector { at: u64, end: u64, bytes: Vec<u8> },
 }
 
-fn one(file: &dyn Backend, entry: &[u8]) -> io::Result<()> {
+fn changes(entry: &Entry, mut make: impl FnMut(Change) -> io::Result<()>) -> io::Result<()> {
+    let entry = &entry.bytes;
     let count = le32(entry, 24) as usize;
     let head = 64usize.saturating_add(count.saturating_mul(32));
     let mut data = head.div_ceil(SECTOR).saturating_mul(SECTOR);
-    let wrong = || invalid("its log makes no sense");
     if data > entry.len() {
-        return Err(wrong());
+        return Err(senseless());
     }
     for descriptor in entry[64..head].chunks_exact(32) {
         let at = le64(descriptor, 16);
-        match &descriptor[..4] {
-            b"zero" => {
-                let len = le64(descriptor, 8).min(file.size().saturating_sub(at));
-                file.write_zeroes(at, len, true)?;
-            }
+        make(match &descriptor[..4] {
+            b"zero" => Change::Zero {
+                at,
+                len: le64(descriptor, 8),
+            },
             b"desc" => {
-                let mut sector = entry.get(data..data + SECTOR).ok_or_else(wrong)?.to_vec();
+                let bytes = entry.get(data..data + SECTOR);
+                let mut bytes = bytes.ok_or_else(senseless)?.to_vec();
                 data += SECTOR;
                 // Both ends of the sector were put aside to mark it.
-                sector[..8].copy_from_slice(&descriptor[8..16]);
-                sector[SECTOR - 4..].copy_from_slice(&descriptor[4..8]);
-                let end = at.checked_add(SECTOR as u64).ok_or_else(wrong)?;
-                if end > file.size() {
-                    file.grow(end).map_err(|_| wrong())?;
-                }
-                file.write(&[buffer(&sector)], at)?;
+                bytes[..8].copy_from_slice(&descriptor[8..16]);
+                bytes[SECTOR - 4..].copy_from_slice(&descriptor[4..8]);
+                let end = at.checked_add(SECTOR as u64).ok_or_else(senseless)?;
+                Change::Sector { at, end, bytes }
             }
-            _ => return Err(wrong()),
-        }
+            _ => return Err(senseless()),
+        })?;
     }
     Ok(())
+}
+
+/// How long the file has to be for the changes, in bytes. Errors: they make no sense, or
+/// are more than tables can need.
+pub(super) fn end(entries: &[Entry]) -> io::Result<u64> {
+    let mut end = entries.last().map_or(0, |last| le64(&last.bytes, 56));
+    let (mut zeros, mut ranges) = (0u64, 0);
+    for entry in entries {
+        changes(entry, |change| {
+            match change {
+                Change::Zero { len, .. } => {
+                    zeros = zeros.saturating_add(len);
+                    ranges += 1;
+                }
+                Change::Sector { end: its, .. } => end = end.max(its),
+            }
+            Ok(())
+        })?;
+    }
+    if zeros > MOST_ZEROS || ranges > MOST_RANGES {
+        let text =
+            format!("its log clears {zeros} bytes in {ranges} places: no tables are like it");
+        return Err(invalid(text));
+    }
+    Ok(end)
+}
+
+/// Make the changes that lie inside `file`.
+pub(super) fn apply(file: &dyn Backend, entries: &[Entry]) -> io::Result<()> {
+    let size = file.size();
+    let make = |change| match change {
+        Change::Zero { at, .. } if at >= size => Ok(()),
+        Change::Zero { at, len } => file.write_zeroes(at, len.min(size - at), true),
+        Change::Sector { end, .. } if end > size => Ok(()),
+        Change::Sector { at, bytes, .. } => file.write(&[buffer(&bytes)], at),
+    };
+    entries.iter().try_for_each(|entry| changes(entry, make))
+}
+
+/// Make the changes, which take a file that is this long, and make them durable.
+pub(super) fn replay(file: &dyn Backend, entries: &[Entry], end: u64) -> io::Result<()> {
+    if end > file.size() {
+        let lost = |_| invalid("is cut short: its log knows a longer file");
+        file.grow(end).map_err(lost)?;
+    }
+    apply(file, entries)?;
+    file.flush()
+}
+
+fn senseless() -> io::Error {
+    invalid("its log makes no sense")
 }

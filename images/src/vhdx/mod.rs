@@ -67,12 +67,17 @@ pub(crate) fn open(
     let file: Arc<dyn Backend> = match entries {
         entries if entries.is_empty() => file,
         entries if write => {
-            log::replay(&*file, &entries)?;
+            let end = log::end(&entries)?;
+            if end > file.size() {
+                check_end(&file, &entries, end)?;
+            }
+            log::replay(&*file, &entries, end)?;
             file
         }
         entries => {
+            let end = log::end(&entries)?;
             let shadow = Overlay::new(file);
-            log::replay(&shadow, &entries)?;
+            log::replay(&shadow, &entries, end)?;
             Arc::new(shadow)
         }
     };
@@ -82,6 +87,20 @@ pub(crate) fn open(
         false => None,
     };
     Ok(Arc::new(Blocks::new(map, file, below, write)))
+}
+
+/// The log asks for a file that ends there, before anything of it is changed. Its disk may
+/// have another size after the log than before.
+fn check_end(file: &Arc<dyn Backend>, entries: &[log::Entry], end: u64) -> io::Result<()> {
+    let after = Overlay::new(file.clone());
+    log::apply(&after, entries)?;
+    let most = Vhdx::open(&after, Header::read(&after)?)?.whole();
+    // What is there already may be of no use to anybody.
+    if end - file.size() > most {
+        let text = format!("its log asks for a file of {end} bytes; all of its disk takes {most}");
+        return Err(invalid(text));
+    }
+    Ok(())
 }
 
 /// A piece of the metadata, as far as it is this long.
@@ -158,6 +177,13 @@ impl Vhdx {
             return Err(invalid("has a table too short for its size"));
         }
         Ok(vhdx)
+    }
+
+    /// What the file takes, beside its log, when every block and bitmap is there, in bytes.
+    fn whole(&self) -> u64 {
+        let blocks = self.size.div_ceil(self.block);
+        let bitmaps = blocks.div_ceil(self.chunk);
+        MIB + blocks * self.block + bitmaps * MIB + self.table.len + self.metadata.len
     }
 
     fn entry_place(&self, index: u64) -> u64 {
