@@ -1,4 +1,4 @@
-//! Headers of LUKS, BitLocker and LVM and partition tables of any content.
+//! Headers of LUKS, BitLocker, LVM and DDF and partition tables of any content.
 
 #![no_main]
 

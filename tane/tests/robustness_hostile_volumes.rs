@@ -1,11 +1,12 @@
 //! Damaged headers of what lies between a disk and its file systems: LUKS, BitLocker,
-//! LVM, RAID, partition tables. Whatever they hold, reading them ends, with an error or
+//! LVM, RAID, DDF, partition tables. Whatever they hold, reading them ends, with an error or
 //! without, and neither this process nor the kernel comes to harm.
 //!
 //! TANE_HOSTILE_COUNT says how many images the kernel meets of each kind.
 #![allow(clippy::single_range_in_vec_init)] // some headers have one part
 
 mod common;
+mod ddf;
 mod inside;
 mod medium;
 
@@ -242,6 +243,25 @@ fn damaged_metadata_of_bitlocker_is_read_to_its_end() {
     println!("bitlocker: {understood} of {HEADERS} made sense");
 }
 
+#[test]
+fn damaged_metadata_of_ddf_is_read_to_its_end() {
+    let sound = ddf::disk(0);
+    let is_read = |disk: &[u8]| tane::fuzz_volumes(&[&[4], disk].concat());
+    assert!(is_read(&sound), "what is sound is read");
+    let places = ddf::places(&sound);
+    let mut understood = 0;
+    for seed in 0..HEADERS {
+        let mut bytes = sound.clone();
+        let mut random = Random(seed);
+        damage(&mut bytes, &places, &mut random);
+        if random.below(8) > 0 {
+            ddf::sum(&mut bytes);
+        }
+        understood += u64::from(is_read(&bytes));
+    }
+    println!("ddf: {understood} of {HEADERS} made sense");
+}
+
 fn look(kernel: &Kernel, bytes: &[u8]) -> tane::Result<usize> {
     let medium = Medium::of(bytes);
     let disk = kernel.add_disk(medium.disk(), &DiskOptions::new())?;
@@ -299,6 +319,20 @@ fn damaged_groups_of_lvm() {
 #[test]
 fn damaged_superblocks_of_raid() {
     meets("md", Some(raid()), &[4096..4096 + 300], sum_raid);
+}
+
+#[test]
+fn damaged_groups_of_ddf() {
+    // Before it there is room for what the disk has of six volumes.
+    let mut sound = ddf::disk(48 << 20);
+    meets("ddf", Some(sound.clone()), &ddf::places(&sound), ddf::sum);
+    ddf::make_only_member(&mut sound);
+    meets(
+        "ddf, alone",
+        Some(sound.clone()),
+        &ddf::places(&sound),
+        ddf::sum,
+    );
 }
 
 #[test]

@@ -68,24 +68,25 @@ impl Member {
     pub fn read(kernel: &Kernel, device: &Path) -> SysResult<Option<Self>> {
         let at = last(kernel.device_size(device)?);
         let anchor = kernel.read_device(device, at, SECTOR as usize)?;
+        let read = |at, len| kernel.read_device(device, at, len).ok();
+        Ok(Self::of_anchor(device, &anchor, read))
+    }
+
+    /// By the last sector, and `read`, which takes a place and a length in bytes.
+    pub(super) fn of_anchor(
+        device: &Path,
+        anchor: &[u8],
+        read: impl Fn(u64, usize) -> Option<Vec<u8>>,
+    ) -> Option<Self> {
         // The second header has sections of its own.
-        for place in [96, 104] {
-            let Some(place) = long(&anchor, place).and_then(|lba| lba.checked_mul(SECTOR)) else {
-                continue;
-            };
-            let read = |at: u64, sectors: u32| {
-                let at = at
-                    .checked_mul(SECTOR)
-                    .and_then(|at| at.checked_add(place))?;
+        [96, 104].into_iter().find_map(|place| {
+            let place = long(anchor, place)?.checked_mul(SECTOR)?;
+            Self::of_header(device, |at, sectors| {
+                let at = at.checked_mul(SECTOR)?.checked_add(place)?;
                 let is_there = at < 1 << 62 && sectors <= LONGEST;
-                let len = sectors as usize * SECTOR as usize;
-                is_there.then(|| kernel.read_device(device, at, len).ok())?
-            };
-            if let Some(found) = Self::of_header(device, read) {
-                return Ok(Some(found));
-            }
-        }
-        Ok(None)
+                is_there.then(|| read(at, sectors as usize * SECTOR as usize))?
+            })
+        })
     }
 
     /// Whether it has no part of any volume.

@@ -156,3 +156,22 @@ fn id_of(volume: &[u8; 24]) -> String {
     });
     words.collect::<Vec<_>>().join(":")
 }
+
+/// Whether the bytes are a disk that says how a volume is put together; see
+/// [`super::hostile`].
+pub(super) fn fuzz(bytes: &[u8]) -> bool {
+    let read = |at: u64, len: usize| {
+        let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..))?;
+        rest.get(..len).map(<[u8]>::to_vec)
+    };
+    let anchor = read(last(bytes.len() as u64), 512).unwrap_or_default();
+    let Some(member) = Member::of_anchor(Path::new("/dev/vda"), &anchor, read) else {
+        return false;
+    };
+    let members = std::slice::from_ref(&member);
+    let plans = member.records.iter();
+    let plans = plans.map(|record| Plan::of(&record.volume, members));
+    // Each is made, also after one that makes sense.
+    let lens: Vec<_> = plans.flatten().map(|plan| plan.len()).collect();
+    lens.iter().any(|len| *len > 0)
+}
