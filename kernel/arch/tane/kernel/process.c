@@ -23,6 +23,8 @@ struct task_struct *__switch_to(struct task_struct *prev,
 {
 	tane_vcpu_set(switches, tane_vcpu_get(switches) + 1);
 	tane_vcpu_set(current_task, (u64)next);
+	/* A call by the fast way may sleep; who goes on instead is in the kernel. */
+	tane_vcpu_set(in_user, 0);
 	return tane_switch_stacks(&prev->thread.sp, next->thread.sp, prev);
 }
 
