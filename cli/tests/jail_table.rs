@@ -37,9 +37,9 @@ struct Verb {
 #[derive(Clone, Copy, PartialEq)]
 enum Who {
     Itself,
-    /// The process that it started last.
+    /// The one that it started and that has filters.
     Child,
-    /// What that one started: a program of the host.
+    /// What a child of its started: a program of the host.
     Grandchild,
 }
 
@@ -178,10 +178,10 @@ impl Setting {
         let begun = &self.s.read("tree.tar")[..1 << 15];
         let mut stdin = command.0.stdin.as_ref().expect("a pipe");
         stdin.write_all(begun).expect("room in it");
-        let mut pid = command.0.id();
-        for _ in 0..verb.who as usize {
-            pid = child_of(pid);
-        }
+        let pid = match verb.who as usize {
+            0 => command.0.id(),
+            generations => jailed_below(command.0.id(), generations, verb.filters),
+        };
         if verb.who == Who::Grandchild {
             // It is sleep(1) in the end.
             let wait = format!("{} ", libc::SYS_clock_nanosleep);
@@ -215,17 +215,38 @@ fn full_pipe() -> (OwnedFd, OwnedFd) {
     (reader, writer.into())
 }
 
-/// The child that was started last.
-fn child_of(pid: u32) -> u32 {
+/// The process so many generations below this one that has so many filters: others there
+/// have none, or not yet.
+fn jailed_below(pid: u32, generations: usize, filters: usize) -> u32 {
+    let field = |status: &str, name: &str| {
+        let found = status.lines().find_map(|line| line.strip_prefix(name));
+        found.and_then(|found| found.trim().parse::<u32>().ok())
+    };
     let mut found = None;
-    eventually("a child runs", || {
+    eventually("a jailed child runs", || {
         let all = std::fs::read_dir("/proc").expect("processes").flatten();
         let all = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        let is_child = |child: &u32| {
-            let status = std::fs::read_to_string(format!("/proc/{child}/status"));
-            status.is_ok_and(|status| status.contains(&format!("\nPPid:\t{pid}\n")))
+        // Who has ended meanwhile has none.
+        let status = |pid| std::fs::read_to_string(format!("/proc/{pid}/status")).ok();
+        let all: Vec<_> = all
+            .filter_map(|pid| {
+                let status = status(pid)?;
+                Some((
+                    pid,
+                    field(&status, "PPid:")?,
+                    field(&status, "Seccomp_filters:")?,
+                ))
+            })
+            .collect();
+        let mut parents = vec![pid];
+        for _ in 1..generations {
+            let children = all.iter().filter(|(_, of, _)| parents.contains(of));
+            parents = children.map(|(pid, ..)| *pid).collect();
+        }
+        let is_it = |(_, of, has): &&(u32, u32, u32)| {
+            parents.contains(of) && usize::try_from(*has) == Ok(filters)
         };
-        found = all.filter(is_child).max();
+        found = all.iter().find(is_it).map(|(pid, ..)| *pid);
         found.is_some()
     });
     found.expect("just found")
