@@ -63,6 +63,33 @@ fn assert_all_is_read(s: &Scratch) {
     assert_read(s, &["c"], "d", "six");
 }
 
+/// A disk that a controller had once, and that was partitioned since.
+#[test]
+fn a_mark_that_was_left_behind_hides_no_partitions() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    unpack(&s, "kept");
+    s.write("tree/f", b"content");
+    s.ext4("inner.ext4", Some(&s.join("tree")), 16);
+    let disk = blank(&s, "disk", 32);
+    let table = s.write("table", b"label: dos\nstart=2048, size=32768, type=83\n");
+    let mut sfdisk = sbin("sfdisk");
+    sfdisk.arg("-q").arg(&disk);
+    sfdisk.stdin(std::fs::File::open(table).expect("the table"));
+    succeed(&mut sfdisk);
+    put(&disk, 2048 * SECTOR, &s.read("inner.ext4"));
+    let kept = s.read("kept/a");
+    put(
+        &disk,
+        (32 << 20) - SECTOR,
+        &kept[kept.len() - SECTOR as usize..],
+    );
+    let read = succeed(s.tane().args(["cat", "disk@1:/f"])).stdout;
+    assert_eq!(read, b"content");
+}
+
 #[test]
 fn volumes_of_every_level_are_read_also_short_of_disks() {
     if !has_kernel() {

@@ -216,7 +216,7 @@ impl Volumes {
         if let Some(member) = member.map_err(|errno| errno.on("read", device))? {
             return Ok(Some(member));
         }
-        let member = ddf::at_end(&self.kernel, device);
+        let member = ddf::at_end(&self.kernel, device, has_partitions);
         match member.map_err(|errno| errno.on("read", device))? {
             Some(member) => Ok(Some(member)),
             None => self.kernel.probe(device),

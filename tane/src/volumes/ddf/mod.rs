@@ -20,9 +20,17 @@ use plan::{Extent, Plan, Shape};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What the mark at the end of a disk says.
-pub(super) fn at_end(kernel: &Kernel, device: &Path) -> SysResult<Option<FileSystem>> {
-    let found = member::is_member(kernel, device)?;
+/// What the mark at the end of a disk says. Of a disk with partitions, which a controller may
+/// have had once, it takes metadata that give the disk a part of a volume.
+pub(super) fn at_end(
+    kernel: &Kernel,
+    device: &Path,
+    has_partitions: bool,
+) -> SysResult<Option<FileSystem>> {
+    let mut found = member::is_member(kernel, device)?;
+    if found && has_partitions {
+        found = Member::read(kernel, device)?.is_some_and(|member| !member.is_spare());
+    }
     Ok(found.then(|| FileSystem {
         fstype: "ddf_raid_member".into(),
         also: Vec::new(),
