@@ -127,6 +127,12 @@ fn a_luks_volume_gets_the_bytes_encrypted_and_keeps_its_header() {
     let none = ["--key-file=key", "--force", "root.img", "disk.img@2"];
     let said = refused(&s, "disk.img", &none, 1);
     assert!(said.contains("opens neither"), "{said}");
+    // Nor is a header written over that asks for what is not known.
+    let mut other = s.read("luks.img");
+    other[72..78].copy_from_slice(b"nosuch");
+    s.write("other.img", &other);
+    let from = ["--key-file=key", "--force", "luks.img", "other.img"];
+    refused(&s, "other.img", &from, 3);
 }
 
 #[test]

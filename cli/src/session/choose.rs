@@ -42,10 +42,17 @@ fn unlocked(machine: &Machine, chosen: usize, any: bool, at: &ImagePath) -> Resu
     let is_outermost = |i: &&usize| !inside.iter().any(|o| o != *i && volumes.lies_on(**i, *o));
     let outermost: Vec<_> = inside.iter().filter(is_outermost).collect();
     let fail = |text: &str| Err(Failure::image(format!("{}: {text}", at.image.display())));
+    // Also if it cannot be opened by any key, since what it asks for is not known here.
+    let is_sealed = |i: &usize| {
+        let found = list[*i].found.as_ref();
+        found.is_some_and(|found| matches!(&*found.fstype, "crypto_LUKS" | "BitLocker"))
+    };
     match outermost[..] {
         [one] => Ok(*one),
         [] if machine.is_encrypted() => Ok(chosen),
-        [] => match (0..list.len()).find(|i| list[*i].locked && volumes.lies_on(*i, chosen)) {
+        [] => match (0..list.len())
+            .find(|i| (list[*i].locked || is_sealed(i)) && volumes.lies_on(*i, chosen))
+        {
             Some(locked) => {
                 let why = list[locked].note.as_deref().unwrap_or("is locked");
                 fail(&format!("its encrypted volume {why}"))
