@@ -256,7 +256,7 @@ fn parts_of_clusters_hide_what_is_below_or_not() {
     drop(image);
     let told = ImageOptions::new().write(true).open(folder.at("image"));
     let told = told.err().unwrap().to_string();
-    assert!(told.contains("only read"), "{told}");
+    assert!(told.contains("can only be read"), "{told}");
 }
 
 #[test]

@@ -12,6 +12,8 @@ use std::ops::Range;
 /// The room that a copy has, in bytes.
 pub(super) const SIZE: usize = 64 << 10;
 /// Before the data in it.
+/// More protectors are not tried: each may take a second.
+const MOST: usize = 32;
 const HEAD: usize = 112;
 
 /// What data of the metadata is for.
@@ -74,6 +76,7 @@ impl Metadata {
             copies: [place(0)?, place(1)?, place(2)?],
             moved: from..from.checked_add(len)?,
             protectors: of(MASTER_KEY)
+                .take(MOST)
                 .map(|datum| Sealing::parse(datum.bytes))
                 .collect::<Option<_>>()?,
             volume_key: of(VOLUME_KEY).find_map(sealed)?,

@@ -126,6 +126,8 @@ impl Sealing {
 
     /// The master key, if this secret is the protector's.
     pub fn master_key(&self, secret: &[u8]) -> Option<[u8; 32]> {
+        // Stretching takes long.
+        self.sealed.as_ref()?;
         let stretched = |known: [u8; 32]| Some(secret::stretch(known, self.salt?));
         let key = match self.protector.kind {
             ProtectorKind::Password => stretched(secret::password(secret)?)?,

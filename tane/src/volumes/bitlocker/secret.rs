@@ -85,7 +85,7 @@ pub(super) fn startup_key(file: &[u8], protector: &str) -> Option<[u8; 32]> {
     if !is_one || !id.eq_ignore_ascii_case(protector) {
         return None;
     }
-    let external = data(&file[FILE_HEAD..])?;
+    let external = data(file.get(FILE_HEAD..)?)?;
     let external = external.iter().find(|datum| datum.kind == EXTERNAL)?;
     let parts = data(external.bytes.get(KEY_HEAD..)?)?;
     let key = parts.iter().find(|datum| datum.kind == KEY)?;

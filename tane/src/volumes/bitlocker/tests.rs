@@ -100,3 +100,13 @@ fn metadata_that_meets_or_overlaps_is_zeros_once() {
         assert_eq!(pieces(&metadata, 512), None, "{hostile:#x}");
     }
 }
+
+#[test]
+fn a_startup_key_that_is_cut_off_is_none() {
+    let mut file = vec![0; 40];
+    file[0] = 40;
+    file[4] = 1;
+    file[16..32].fill(7);
+    let id = crate::table::guid(&file[16..32]).expect("an id");
+    assert_eq!(super::secret::startup_key(&file, &id), None);
+}
