@@ -5,9 +5,10 @@ mod jailed;
 mod prisoner;
 
 use common::*;
-use jailed::{has_prisoners, refused, Running, DENIED, HERE, NOT_PERMITTED};
+use jailed::{done, has_prisoners, path, refused, Running, DENIED, HERE, NOT_PERMITTED};
 use prisoner::Outcome::{Killed, Returned};
 use prisoner::*;
+use std::path::Path;
 use std::process::{Child, Stdio};
 
 /// A program of that name which a shell is, and the PATH that finds it first.
@@ -125,6 +126,37 @@ fn a_program_that_makes_an_image_can_open_nothing_else() {
         said.contains("a secret") && s.join("new").exists(),
         "{said}"
     );
+}
+
+#[test]
+fn whoever_checks_an_image_names_renames_and_removes_nothing_not_even_where_files_are_made() {
+    if !has_prisoners() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    let command = checking(&s, &[]);
+    sleeper(&command.0);
+    let temporary = std::env::var("TMPDIR").unwrap_or("/var/tmp".into());
+    let temporary = Path::new(&temporary).join(format!("tane-{}.tmp", command.0.id()));
+    let mut thread = Prisoner::behind(command.0.id(), 2);
+    let (file, other) = (
+        path(&temporary.join("file")),
+        path(&temporary.join("other")),
+    );
+    let makes = libc::O_CREAT | libc::O_RDWR;
+    done(&thread.open(&file, makes));
+    let (at, to) = (thread.text(&file), thread.second(&other));
+    refused(&thread.call(libc::SYS_linkat, &[HERE, at, HERE, to, 0]));
+    refused(&thread.call(libc::SYS_renameat2, &[HERE, at, HERE, to, 0]));
+    refused(&thread.call(libc::SYS_symlinkat, &[at, HERE, to]));
+    refused(&thread.call(libc::SYS_mkdirat, &[HERE, to, 0o700]));
+    refused(&thread.call(libc::SYS_mknodat, &[HERE, to, 0o10_0600, 0]));
+    refused(&thread.call(libc::SYS_unlinkat, &[HERE, at, 0]));
+    refused(&thread.call(libc::SYS_fchmodat, &[HERE, at, 0o777]));
+    let names = std::fs::read_dir(&temporary).expect("a listing");
+    assert_eq!(names.count(), 1);
+    // Files are made there alone.
+    assert_eq!(thread.open(&path(&s.join("new")), makes), DENIED);
 }
 
 const ANY: u64 = u64::MAX;

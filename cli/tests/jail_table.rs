@@ -77,8 +77,8 @@ const VERBS: &[Verb] = &[
         2,
         &["--json", "convert", "disk.img", "out/converted.qcow2"],
     ),
-    verb('O', 2, &["fsck", "disk.img"]),
-    verb('O', 2, &["mkfs", "--force", "written.img"]),
+    verb('P', 2, &["fsck", "disk.img"]),
+    verb('P', 2, &["mkfs", "--force", "written.img"]),
     Verb {
         who: Who::Child,
         ..verb(

@@ -448,9 +448,10 @@ pub(super) fn close(global: &Global) -> Result<()> {
             jail.write_beneath(path);
         }
         if needs.programs {
-            // What they worked on is opened, and copied back.
+            // What they work on is made and opened, and copied back. It goes with its
+            // directory: who has no Linux sweeps that.
             let own = scratch::directory()?;
-            jail.read(&own).write_beneath(own);
+            jail.read(&own).create_beneath(own);
         }
         needs.rights(&mut jail);
         jail.enter().map(drop).map_err(failure)
