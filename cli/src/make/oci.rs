@@ -21,7 +21,7 @@ use sha2::{Digest as _, Sha256};
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 pub use store::Store;
-use tane::images::decompressed;
+use tane::images::{decompressed, most_unpacked};
 
 /// One of those that a layout or an archive holds.
 #[derive(Debug)]
@@ -85,6 +85,7 @@ impl Check {
     fn piece(&self, store: &Store, name: &str) -> Result<Piece, String> {
         let piece = store.piece(name)?;
         let fail = |e: io::Error| format!("{name}: {e}");
+        let most = most_unpacked(piece.len);
         let (wanted, found) = match self {
             Check::Stored(_, Some(size)) if *size != piece.len => {
                 return Err(format!(
@@ -92,11 +93,11 @@ impl Check {
                     piece.len
                 ));
             }
-            Check::Stored(digest, _) => (digest, hash(&mut piece.reader()).map_err(fail)?),
+            Check::Stored(digest, _) => (digest, hash(&mut piece.reader(), most).map_err(fail)?),
             Check::Unpacked(digest) => {
                 let input = BufReader::with_capacity(1 << 18, piece.reader());
                 let mut input = decompressed(input).map_err(fail)?;
-                (digest, hash(&mut input).map_err(fail)?)
+                (digest, hash(&mut input, most).map_err(fail)?)
             }
         };
         match found.eq_ignore_ascii_case(wanted) {
@@ -106,17 +107,28 @@ impl Check {
     }
 }
 
-fn hash(from: &mut dyn Read) -> io::Result<String> {
+/// An error if there are more than `most` bytes: what unpacks to any length is not waited for.
+fn hash(from: &mut dyn Read, most: u64) -> io::Result<String> {
     let mut sum = Sha256::new();
+    let mut len = 0;
     let mut buffer = vec![0; 1 << 18];
     loop {
         if interrupt::requested() {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        match from.read(&mut buffer)? {
-            0 => break,
-            n => sum.update(&buffer[..n]),
+        let n = from.read(&mut buffer)?;
+        if n == 0 {
+            break;
         }
+        len += n as u64;
+        if len > most {
+            let text = format!(
+                "cannot be unpacked: it holds more than {most} bytes, too much for its size; \
+                 unpack it yourself first if you trust it"
+            );
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+        }
+        sum.update(&buffer[..n]);
     }
     Ok(sum.finalize().iter().map(|b| format!("{b:02x}")).collect())
 }
