@@ -180,6 +180,40 @@ fn what_a_volume_holds_stays_without_force_and_what_does_not_fit_is_refused() {
     assert!(!s.join("disk.img@2").exists() && !s.join("new.img").exists());
 }
 
+#[test]
+fn one_byte_anywhere_in_a_volume_is_not_overwritten_without_force() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    let mut bytes = disk(&s);
+    s.write("new.img", &vec![7; MIB]);
+    bytes[START..START + SIZE].fill(0);
+    let to_qcow2 = ["convert", "-O", "qcow2", "sparse.img", "disk.qcow2"];
+    let make = |bytes: &[u8]| {
+        s.write("disk.img", bytes);
+        succeed(
+            s.tool("cp")
+                .args(["--sparse=always", "disk.img", "sparse.img"]),
+        );
+        succeed(s.tool("qemu-img").args(to_qcow2));
+    };
+    let images = ["disk.img", "sparse.img", "disk.qcow2"];
+    for at in [MIB - 1, MIB, SIZE / 2 + 3, SIZE - MIB - 1] {
+        bytes[START + at] = 1;
+        make(&bytes);
+        for image in images {
+            let said = refused(&s, image, &["new.img", &format!("{image}@2")], 1);
+            assert!(said.contains("data of an unknown kind"), "{at}: {said}");
+        }
+        bytes[START + at] = 0;
+    }
+    make(&bytes);
+    for image in images {
+        succeed(&mut convert(&s, &["new.img", &format!("{image}@2")]));
+    }
+}
+
 /// With this on its standard input.
 fn piped(s: &Scratch, args: &[&str], bytes: &[u8]) -> Output {
     let mut child = convert(s, args);

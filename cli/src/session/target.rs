@@ -56,6 +56,8 @@ pub struct Target {
     pub uuid: Option<String>,
     /// The image is the disk's bytes as they are, and this volume all of them.
     pub is_file: bool,
+    /// Where it begins in the image's file, if that has its bytes as they are.
+    place: Option<u64>,
     /// Where the next partition of its disk starts, if one follows.
     pub next_start: Option<u64>,
     /// A logical partition: its entry lies between others, and not at the disk's ends.
@@ -116,7 +118,11 @@ impl Target {
         let in_table = starts().next().is_some();
         let disks = list.iter().filter(|v| v.kind == VolumeKind::Disk);
         let disk_size = disks.map(|v| v.size).max().unwrap_or(size);
-        let is_file = kind == VolumeKind::Disk && is_raw(at, global);
+        let is_raw = is_raw(at, global);
+        let is_file = kind == VolumeKind::Disk && is_raw;
+        let of_disk = matches!(kind, VolumeKind::Partition(_))
+            && matches!(volume.on[..], [on] if list[on].kind == VolumeKind::Disk);
+        let place = start.filter(|_| of_disk && is_raw && global.with.is_empty());
         let is_part = volume.is_short() || list.iter().filter(|v| is_same(v, volume)).count() > 1;
         let is_unlocked = |i: usize| list[i].kind.is_unlocked() && volumes.lies_on(index, i);
         let is_decrypted = machine.is_encrypted() || (0..list.len()).any(is_unlocked);
@@ -137,6 +143,7 @@ impl Target {
             kind,
             size,
             is_file,
+            place: place.or(is_file.then_some(0)),
             next_start,
             in_table,
             disk_size,

@@ -1,11 +1,14 @@
 //! A volume that gets other bytes as they are, from its start on.
 
-use super::{wrong, Target, BLKZEROOUT, PIECE};
+use super::{wrong, Target, BLKZEROOUT};
 use crate::failure::Result;
+use crate::interrupt;
+use crate::make::file::next_data;
 use crate::sys::{Fd, Side};
+use std::fs::File;
 use std::io;
 
-/// Bytes that are zeroed at once.
+/// Bytes that are zeroed, or looked at, without asking whether to go on.
 const STEP: u64 = 64 << 20;
 /// What the places are multiples of that a device zeroes by itself: the largest sector.
 const SECTOR: u64 = 4096;
@@ -27,22 +30,42 @@ impl Target {
         })
     }
 
-    /// What would be lost of a volume that is not zero at its ends.
+    /// What would be lost of a volume that is not all zeroes.
     pub fn held_anywhere(&self) -> Result<Option<String>> {
         if let Some(held) = self.holds() {
             return Ok(Some(held));
         }
-        let size = self.size;
-        let piece = size.min(PIECE as u64);
-        let mut is_blank = true;
-        for start in [0, size - piece] {
-            let read = self.read_range(&(start..start + piece), |_, _| {
-                is_blank = false;
-                Ok(())
+        Ok((!self.is_blank()?).then(|| "data of an unknown kind".into()))
+    }
+
+    /// Reads it to the first byte that is not zero; holes of a file of the host are passed over.
+    fn is_blank(&self) -> Result<bool> {
+        let place = self.place;
+        let file = place.and_then(|place| Some((File::open(&self.image).ok()?, place)));
+        let mut at = 0;
+        while at < self.size {
+            interrupt::check()?;
+            // Not every file tells: that one is read.
+            let next = file.as_ref().map(|(file, place)| {
+                let next = next_data(file, place + at);
+                next.map(|next| next.map_or(self.size, |next| next - place))
             });
+            if let Some(Ok(next)) = next {
+                at = next.min(self.size);
+            }
+            let end = (at + STEP).min(self.size);
+            let mut is_blank = true;
+            let read = self.read_range(&(at..end), |_, _| {
+                is_blank = false;
+                Err(io::ErrorKind::Interrupted.into())
+            });
+            if !is_blank {
+                return Ok(false);
+            }
             read.map_err(|e| self.fail(&e))?;
+            at = end;
         }
-        Ok((!is_blank).then(|| "data of an unknown kind".into()))
+        Ok(true)
     }
 }
 

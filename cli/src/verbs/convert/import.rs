@@ -107,8 +107,10 @@ pub fn run(args: &Args, to: &ImagePath, global: &Global) -> Result<u8> {
         let text = "a passphrase or key is given, and opens neither SOURCE nor this: leave it out";
         return Err(fail(&args.dest, &text));
     }
-    if let Some(held) = target.held_anywhere()?.filter(|_| !args.force) {
-        return Err(target.taken(&held));
+    if !args.force {
+        if let Some(held) = target.held_anywhere()? {
+            return Err(target.taken(&held));
+        }
     }
     let room = target.size;
     if let Some(size) = source.size().filter(|size| *size > room) {
