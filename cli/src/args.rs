@@ -43,7 +43,8 @@ Addresses:
 
 Exit codes:
   0    done
-  1    some files failed, or something was left behind under --strict
+  1    some files failed, something was left behind under --strict, diff found a
+       difference, or check a broken rule
   2    the command line makes no sense
   3    the image cannot be opened or mounted
   124  --time-limit or --hang-limit has passed

@@ -32,9 +32,10 @@ name; SOURCE/. means its contents, and so does the root of an image. If DEST doe
 not exist, SOURCE becomes DEST; its parent must exist. Directories are always
 copied with everything in them. Existing files are replaced, each at once: nothing
 incomplete is ever seen under its final name. On the host a file that holds a disk
-image, a partition table or a volume is left alone without --force. What a crash interrupts stays under
-a name like .tane-PID-NUMBER.part and can be removed. Ctrl-C stops after the file
-at hand, removes nothing that is complete, and leaves images consistent.
+image, a partition table or a volume is left alone without --force. What a crash
+interrupts stays under a name like .tane-PID-NUMBER.part and can be removed. Ctrl-C
+stops after the file at hand, removes nothing that is complete, and leaves images
+consistent.
 
 SOURCE - is standard input, as are /dev/stdin and /dev/fd/N what is open under that
 number; DEST is the name of a file in an image then. A file that is there keeps its mode,

@@ -18,9 +18,8 @@ The distribution's own programs do the work (e2fsck, xfs_repair, btrfs check,
 fsck.f2fs, fsck.vfat, fsck.exfat, jfs_fsck, fsck.minix, ntfsfix), so they have to be
 installed; no root is needed. On a partition, in a container (qcow2 and others) or in
 a LUKS or LVM volume they work on a sparse temporary copy (in TMPDIR, else /var/tmp);
-what they repair is copied back, as a whole: if that is
-interrupted, IMAGE.tane-redo has the rest, and the next command that writes to the
-image finishes it.
+what they repair is copied back, as a whole: if that is interrupted, IMAGE.tane-redo
+has the rest, and the next command that writes to the image finishes it.
 
 ntfsfix is no chkdsk: it looks at the boot sectors and the first records of the file
 table, and with --repair restores these from their copies and empties the journal.

@@ -12,8 +12,9 @@ use std::path::PathBuf;
 #[command(after_help = "\
 Commands are the verbs of tane, and cd, pwd, lcd, get, put, open, close, sync and
 others: help lists them, help COMMAND tells more. Words are quoted as in sh; *, ? and
-[...] that are not quoted stand for files; there are no variables and pipes. Without -c and -f, commands are read from standard
-input, with history and completion (Tab) if it is a terminal.
+[...] that are not quoted stand for files; there are no variables and pipes. Without -c
+and -f, commands are read from standard input, with history and completion (Tab) if it
+is a terminal.
 
 Paths are those of the image where you are (cd IMAGE:/DIR goes elsewhere), and other
 images have their name in front as ever. For cp and diff, host:PATH is a path on the
@@ -25,8 +26,8 @@ end. Ctrl-C ends a command; a script it ends as a whole, with its images in orde
 
 The session is in a jail that lets it open the images named here and by the commands of
 -c or -f, what get and put name there, and files of the host beneath --share DIR: if that
-is given, no others. If none is named, it may open those
-of the first command that opens one.
+is given, no others. If none is named, it may open those of the first command that
+opens one.
 
 The exit code is that of the last command, or of the one that failed under -e.
 

@@ -31,9 +31,10 @@ use tane::ImagePath;
 #[command(after_help = "\
 The editor is what VISUAL names, else EDITOR, else vi; it gets a copy in a directory of
 its own that nobody else can enter (in TMPDIR, else /var/tmp), and runs with all of your
-rights. The image is not open meanwhile. When the editor has ended without an error and the
-copy is another text, it takes the place of the file at once, with the owner, mode and
-attributes that this has; else nothing is written. A file that does not exist is made.
+rights. The image is not open meanwhile. When the editor has ended without an error and
+the copy is another text, it takes the place of the file at once, with the owner, mode
+and attributes that this has; else nothing is written. A file that does not exist is
+made.
 
 What became another file in the image meanwhile is left alone, and the changed text is
 kept where the error says. A file with several names (hard links) is refused.
