@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tane::jail::Jail;
@@ -55,7 +55,8 @@ impl Guard {
     }
 
     /// What the file of that name, relative to the place, holds. Nothing if it is not
-    /// there or cannot be read: an image that its owner cannot read is none.
+    /// there or is no file, nor if its owner keeps himself from reading it: such an image
+    /// is none.
     pub fn held(&self, name: &[u8]) -> io::Result<Option<String>> {
         let name = name.strip_prefix(b"/").unwrap_or(name);
         let path = match name {
@@ -63,15 +64,20 @@ impl Guard {
             name => self.place.join(OsStr::from_bytes(name)),
         };
         let Some(child) = &self.child else {
-            return Ok(look(&path));
+            return look(&path);
         };
         let (mut ask, mut hear, path) = (&child.ask, &child.hear, path.as_os_str().as_bytes());
         let length = u16::try_from(path.len()).map_err(io::Error::other)?;
         ask.write_all(&[&length.to_le_bytes(), path].concat())?;
-        let mut length = [0];
-        hear.read_exact(&mut length)?;
-        let mut text = vec![0; length[0].into()];
+        let mut head = [0; 5];
+        hear.read_exact(&mut head)?;
+        let [length, error @ ..] = head;
+        let mut text = vec![0; length.into()];
         hear.read_exact(&mut text)?;
+        match i32::from_le_bytes(error) {
+            0 => {}
+            error => return Err(io::Error::from_raw_os_error(error)),
+        }
         let text = String::from_utf8_lossy(&text).into_owned();
         Ok(Some(text).filter(|text| !text.is_empty()))
     }
@@ -82,16 +88,19 @@ pub fn begin(guard: Option<Guard>) {
     *AT_HAND.lock().unwrap_or_else(|e| e.into_inner()) = guard;
 }
 
-pub fn is_begun() -> bool {
-    AT_HAND.lock().unwrap_or_else(|e| e.into_inner()).is_some()
-}
-
 /// For a process that is about to be started, and writes below these directories on
 /// behalf of a session.
 pub fn for_session(places: &[PathBuf]) -> io::Result<()> {
     let child = start(places)?;
     *OF_SESSION.lock().unwrap_or_else(|e| e.into_inner()) = Some(child);
     Ok(())
+}
+
+/// That process was started, and asks from now on; this one can neither ask nor answer
+/// for what is asked.
+pub fn hand_over() {
+    begin(None);
+    *OF_SESSION.lock().unwrap_or_else(|e| e.into_inner()) = None;
 }
 
 /// In that process: a copy begins, into this directory if it is guarded.
@@ -121,8 +130,12 @@ pub fn refusal(below: &[u8]) -> Option<String> {
     let guard = AT_HAND.lock().unwrap_or_else(|e| e.into_inner());
     match guard.as_ref()?.held(below) {
         Ok(held) => held.map(|what| refuses(&what)),
-        Err(e) => Some(format!("cannot be looked into before it is replaced: {e}")),
+        Err(e) => Some(unseen(&e)),
     }
+}
+
+fn unseen(e: &io::Error) -> String {
+    format!("cannot be looked into before it is replaced: {e}; --force replaces it")
 }
 
 fn refuses(what: &str) -> String {
@@ -137,16 +150,27 @@ pub fn spare(path: &Path, hint: &str, global: &Global) -> Result<()> {
     }
     let fail = |text: String| Failure::new(SOME_FAILED, format!("{}: {text}", path.display()));
     let held = Guard::of(path, global)?.held(b"");
-    match held.map_err(|e| fail(format!("cannot be looked into: {e}")))? {
+    match held.map_err(|e| fail(unseen(&e)))? {
         Some(what) => Err(fail(refuses(&what) + hint)),
         None => Ok(()),
     }
 }
 
-fn look(path: &Path) -> Option<String> {
+fn look(path: &Path) -> io::Result<Option<String>> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-    let file = File::options().read(true).custom_flags(flags).open(path);
-    tane::held_by(&file.ok()?)
+    match File::options().read(true).custom_flags(flags).open(path) {
+        Ok(file) => Ok(tane::held_by(&file)),
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied && !is_shut(path) => Err(e),
+        Err(_) => Ok(None),
+    }
+}
+
+/// A file of this user's that its mode keeps from him.
+fn is_shut(path: &Path) -> bool {
+    // SAFETY: no memory involved.
+    let is_own = |uid| uid == unsafe { libc::geteuid() };
+    let stat = path.symlink_metadata();
+    stat.is_ok_and(|stat| is_own(stat.uid()) && stat.mode() & 0o400 == 0)
 }
 
 /// Ends where it is written to, and where it is read from.
@@ -185,9 +209,12 @@ fn serve(places: &[PathBuf], mut questions: &File, mut answers: &File) -> io::Re
         questions.read_exact(&mut length)?;
         let mut path = vec![0; u16::from_le_bytes(length).into()];
         questions.read_exact(&mut path)?;
-        let text = look(Path::new(OsStr::from_bytes(&path))).unwrap_or_default();
+        let (text, error) = match look(Path::new(OsStr::from_bytes(&path))) {
+            Ok(held) => (held.unwrap_or_default(), 0),
+            Err(e) => (String::new(), e.raw_os_error().unwrap_or(libc::EIO)),
+        };
         let text = &text.as_bytes()[..text.len().min(255)];
-        answers.write_all(&[&[text.len() as u8], text].concat())?;
+        answers.write_all(&[&[text.len() as u8], &error.to_le_bytes()[..], text].concat())?;
     }
 }
 

@@ -72,6 +72,12 @@ fn a_destination_that_makes_no_sense_is_refused() {
             || cp(&["i:/dir/file", "no/where"]).contains("no: no such file")
     );
     assert!(cp(&["i:/dir", "i:/dir/file", "nothing"]).contains("several sources"));
+    s.write("j/x", b"3");
+    for dest in ["nothing", "j:/nothing"] {
+        // They are in two images, and each would be the one that DEST becomes.
+        assert!(cp(&["i:/dir/file", "j:/x", dest]).contains("several sources"));
+        assert!(!s.join("nothing").exists() && !s.join("j/nothing").exists());
+    }
     assert!(cp(&["i:/dir/file", "/dev/null"]).contains("not a regular file"));
     exit(s.host().args(["cp", "plain", "other"]), 2);
 }

@@ -109,6 +109,59 @@ fn images_among_the_files_of_a_destination_stay_and_the_rest_is_copied() {
 }
 
 #[test]
+fn nor_do_the_contents_of_a_directory_replace_images() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    s.write("tree/vm/disk.img", b"new");
+    s.ext4("g.img", Some(&s.join("tree")), 16);
+    s.write("out/b", b"");
+    s.ext4("out/disk.img", None, 8);
+    let before = s.read("out/disk.img");
+    let failed = exit(s.tane().args(["cp", "g.img:/vm/.", "out"]), 1);
+    assert!(text(&failed.stderr).contains("holds ext4: --force replaces it"));
+    assert!(s.read("out/disk.img") == before);
+}
+
+#[test]
+fn nor_does_a_session() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    s.write("tree/disk.img", b"new");
+    s.ext4("g.img", Some(&s.join("tree")), 16);
+    s.write("out/b", b"");
+    s.write("plain", b"old");
+    s.ext4("disk.img", None, 8);
+    s.ext4("out/disk.img", None, 8);
+    let read = || ["disk.img", "out/disk.img"].map(|name| s.read(name));
+    let before = read();
+    for jail in [&[][..], &["--no-jail"]] {
+        for get in [
+            "get /disk.img",
+            "get /disk.img disk.img",
+            "get /disk.img out/disk.img",
+            "get /disk.img out",
+        ] {
+            let mut sh = s.tane();
+            let failed = exit(sh.args(jail).args(["sh", "-ec", get, "g.img"]), 1);
+            let said = text(&failed.stderr);
+            assert!(said.contains("holds ext4: --force replaces it"), "{said}");
+            assert!(read() == before, "{get}");
+        }
+        let mut sh = s.tane();
+        succeed(
+            sh.args(jail)
+                .args(["sh", "-ec", "get /disk.img plain", "g.img"]),
+        );
+        assert_eq!(s.read("plain"), b"new");
+        s.write("plain", b"old");
+    }
+}
+
+#[test]
 fn mkfs_asks_before_it_replaces_what_it_was_told_to_take_for_raw_or_does_not_know() {
     if !has_kernel() {
         return;

@@ -85,10 +85,12 @@ impl Site {
     }
 }
 
-/// Works out what is copied where. `follow`: a source that is a symlink stands
-/// for what it points to. `wish`: a gofer writes, and only that reaches the destination.
+/// Works out what is copied where. `more`: these sources are not all. `follow`: a source
+/// that is a symlink stands for what it points to. `wish`: a gofer writes, and only that
+/// reaches the destination.
 pub fn plan<'a, 'b, 'g>(
     sources: &[Place<'_, 'a>],
+    more: bool,
     to: &Place<'_, 'b>,
     wish: Option<Wish<'g>>,
     follow: bool,
@@ -117,7 +119,7 @@ pub fn plan<'a, 'b, 'g>(
             to: opened,
         });
     }
-    if sources.len() != 1 {
+    if more || sources.len() != 1 {
         let text = match there {
             Some(_) => "not a directory, and there are several sources",
             None => "no such directory, and there are several sources",

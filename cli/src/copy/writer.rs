@@ -28,6 +28,10 @@ use files::Open;
 use ranges::Way;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Temporary names that this process has given.
+static TEMPORARIES: AtomicU32 = AtomicU32::new(0);
 
 pub struct Writer<'a, 'r> {
     sys: Sys<'a>,
@@ -58,12 +62,13 @@ pub struct Writer<'a, 'r> {
     strips_dots: bool,
     /// Flags that come last of all, by path.
     late: Vec<(Vec<u8>, Flags)>,
-    /// The only name in the first directory that is the copy's.
-    only: Option<CString>,
+    /// The names in the first directory that are the copy's, if not all are,
+    only: Option<Vec<CString>>,
+    /// and whether that itself is.
+    adopts: bool,
     /// How ranges of the host's files are copied.
     way: Way,
     buffer: Vec<u8>,
-    temporaries: u32,
     process: u32,
     path: Vec<u8>,
     pub fatal: bool,
@@ -96,9 +101,9 @@ impl<'a, 'r> Writer<'a, 'r> {
             strips_dots: strips_dots(&dir),
             late: Vec::new(),
             only: None,
+            adopts: true,
             way: Way::of(sys, settings.sparse),
             buffer: Vec::new(),
-            temporaries: 0,
             process: std::process::id(),
             path: shown.to_vec(),
             fatal: false,
@@ -108,24 +113,30 @@ impl<'a, 'r> Writer<'a, 'r> {
         writer
     }
 
-    /// Nothing else in the first directory is made or changed, nor that itself.
-    pub fn only(mut self, name: Option<CString>) -> Self {
-        self.only = name;
+    /// If there are names, nothing else in the first directory is made or changed; that
+    /// itself only if the copy `adopts` it.
+    pub fn only(mut self, names: Option<Vec<CString>>, adopts: bool) -> Self {
+        self.only = names;
+        self.adopts = adopts;
         self
     }
 
     fn is_only(&self, op: &Op, name: Option<&CStr>) -> bool {
         match (&self.only, name) {
-            (None, _) => true,
-            (Some(_), _) if self.frames.len() > 1 => true,
-            (Some(only), Some(name)) => **only == *name,
-            (Some(_), None) => !matches!(op, Op::Adopt(_)),
+            _ if self.frames.len() > 1 => true,
+            _ if matches!(op, Op::Adopt(_)) => self.adopts,
+            (Some(only), Some(name)) => only.iter().any(|own| **own == *name),
+            (None, _) | (_, None) => true,
         }
     }
 
     /// Performs a batch; stops early if nothing more can be written.
     pub fn perform(&mut self, batch: &Batch, stop: impl Fn() -> bool) {
         for op in &batch.ops {
+            // A file is finished in the directory that it was begun in, or not at all.
+            if self.open.is_some() && !continues(op) {
+                self.abort();
+            }
             // Of a file in pieces the reader says that it ends early; of ranges it
             // may have sent all before.
             let is_range = matches!(op, Op::Range(..));
@@ -149,11 +160,7 @@ impl<'a, 'r> Writer<'a, 'r> {
                 Err(e) => self.failed(op, e),
             }
             let inside = matches!(op, Op::Enter(_) | Op::Pass(_) | Op::Leave);
-            let content = matches!(
-                op,
-                Op::Begin(_) | Op::Piece(..) | Op::Range(..) | Op::Clone(_) | Op::Length(_)
-            );
-            if !inside && !content {
+            if !inside && self.open.is_none() {
                 self.path.truncate(self.dir_len());
             }
         }
@@ -287,8 +294,8 @@ impl<'a, 'r> Writer<'a, 'r> {
     }
 
     fn temporary(&mut self) -> CString {
-        self.temporaries += 1;
-        let name = format!(".tane-{}-{}.part", self.process, self.temporaries);
+        let number = TEMPORARIES.fetch_add(1, Ordering::Relaxed) + 1;
+        let name = format!(".tane-{}-{number}.part", self.process);
         CString::new(name).unwrap_or_default()
     }
 
@@ -322,6 +329,14 @@ fn wanted(batch: &Batch, head: &Head) -> (Stat, Xattrs) {
         Xattrs {
             packed: batch.bytes(head.xattrs).to_vec(),
         },
+    )
+}
+
+/// Whether it is about the file that was begun.
+fn continues(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Piece(..) | Op::Range(..) | Op::Clone(_) | Op::Length(_) | Op::End | Op::Abort
     )
 }
 

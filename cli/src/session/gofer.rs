@@ -57,7 +57,10 @@ fn fork(jail: &Jail, terms: Terms) -> io::Result<Gofer> {
             // SAFETY: ends the process.
             unsafe { libc::_exit(0) }
         }
-        _ => Gofer::new(near, memory, &terms),
+        _ => {
+            guard::hand_over();
+            Gofer::new(near, memory, &terms)
+        }
     }
 }
 

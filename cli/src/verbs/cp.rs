@@ -15,7 +15,7 @@ use crate::output::Output;
 use crate::patterns::Excludes;
 use crate::session::{address, declare, gofer, Access, End, Needs, Session};
 use crate::sys::{base_name, Root};
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use tane::{Address, ImagePath};
@@ -149,7 +149,8 @@ fn guard(sources: &[Address], dest: &Address, args: &Args, global: &Global) -> R
     let Address::Host(to) = dest else {
         return Ok(());
     };
-    if args.force || args.no_clobber {
+    // In a session what writes asks, and the jail keeps this process from looking.
+    if !is_guarded(args) || gofer().is_some() {
         return Ok(());
     }
     if !to.is_dir() {
@@ -157,19 +158,36 @@ fn guard(sources: &[Address], dest: &Address, args: &Args, global: &Global) -> R
         return guard::spare(to, &hint, global);
     }
     let has_files = |path: &Path| path.read_dir().is_ok_and(|mut dir| dir.next().is_some());
-    let replaces = |source: &Address| match base_name(path_and_prefix(source).0) {
-        // What a pattern stands for is not known yet.
-        Some(name) if name != b"." && !name.iter().any(|b| b"*?[\\".contains(b)) => {
+    let replaces = |source: &Address| match name_of(source) {
+        Some(name) => {
             let path = to.join(OsStr::from_bytes(name));
             path.symlink_metadata()
                 .is_ok_and(|m| !m.is_dir() || has_files(&path))
         }
-        _ => has_files(to),
+        None => has_files(to),
     };
     if sources.iter().any(replaces) {
         guard::begin(Some(Guard::of(to, global)?));
     }
     Ok(())
+}
+
+/// Files of the host that hold disk images stay.
+fn is_guarded(args: &Args) -> bool {
+    !args.force && !args.no_clobber
+}
+
+/// Whether it is what is in a directory, which has no name of its own in DEST.
+fn means_contents(source: &Address) -> bool {
+    let (path, _) = path_and_prefix(source);
+    path.ends_with(b"/.") || base_name(path).is_none()
+}
+
+/// What a source is called in DEST, unless that takes a look: what a pattern stands for is
+/// not known yet.
+fn name_of(source: &Address) -> Option<&[u8]> {
+    let name = base_name(path_and_prefix(source).0).filter(|_| !means_contents(source));
+    name.filter(|name| !name.iter().any(|b| b"*?[\\".contains(b)))
 }
 
 /// As [`pass`] opens them.
@@ -199,9 +217,19 @@ fn needs(groups: &[&[Address]], dest: &Address, args: &Args) -> Needs {
         Address::Host(path) => needs.write(path).copies(Terms::Copy {
             place: path.as_os_str().as_bytes().to_vec(),
             settings: settings(args, args.devices),
+            names: names(groups),
+            adopts: groups.iter().copied().flatten().any(means_contents),
         }),
         Address::Image(_) => needs,
     }
+}
+
+/// All that is to be in DEST, if that is known.
+fn names(groups: &[&[Address]]) -> Option<Vec<CString>> {
+    let sources = groups.iter().copied().flatten();
+    sources
+        .map(|source| CString::new(name_of(source)?).ok())
+        .collect()
 }
 
 fn same_place(a: &Address, b: &Address) -> bool {
@@ -365,10 +393,11 @@ fn transfer(
     let wish = gofer().filter(|_| !write_here).map(|gofer| Wish {
         gofer,
         settings,
-        guarded: guard::is_begun(),
+        guarded: is_guarded(args),
         verbose: global.verbose,
     });
-    let mut plan = copy::plan(&places, &place, wish, args.follow_link)?;
+    let more = sources.len() < args.sources.len();
+    let mut plan = copy::plan(&places, more, &place, wish, args.follow_link)?;
     if let To::Here(destination) = &mut plan.to {
         if std::ptr::eq(from, to) {
             let dir = &destination.dir;

@@ -8,8 +8,8 @@ use super::said::{Relay, KINDS};
 use super::wire::{self, Malformed, Put, Take, HEADER};
 use super::{files, script, FromGofer, Memory, Terms, ToGofer, FILES, LONGEST};
 use crate::guard;
-use crate::sys::{has_links, Errno, Host, Kind, Root, Sys};
-use std::ffi::OsStr;
+use crate::sys::{has_links, Errno, Fd, Host, Root, Sys};
+use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -26,13 +26,15 @@ pub fn serve(socket: &File, memory: Memory, terms: Terms) -> io::Result<()> {
         files: vec![None; FILES],
         buffer: Vec::new(),
     };
-    let mut site = None;
+    let mut goal = None;
     loop {
         match ear.hear()? {
-            Word::Look => site = look(&ear, &terms)?,
+            Word::Look => goal = look(&ear, &terms, goal)?,
             Word::Open => {
-                let site = site.as_ref().ok_or(Malformed)?;
-                copy(&mut ear, &memory, &terms, site)?;
+                let goal = goal.as_mut().ok_or(Malformed)?;
+                copy(&mut ear, &memory, &terms, goal)?;
+                // The reader begins to count again.
+                ear.files.fill(None);
             }
             Word::File | Word::Batch | Word::End => return Err(Malformed.into()),
         }
@@ -122,17 +124,40 @@ impl Ear<'_> {
     }
 }
 
+/// Where copies go. For a command that is found out once: what a copy has made there must
+/// not say where the next one goes.
+struct Goal {
+    site: Site,
+    /// The directory, and the only name in it that is the copy's.
+    opened: Option<(Fd<'static>, Option<CString>)>,
+}
+
+impl Goal {
+    fn open(&mut self) -> Result<(Fd<'static>, Option<CString>), Errno> {
+        if self.opened.is_none() {
+            let (dir, name) = self.site.aim()?;
+            self.opened = Some((Root::host(Sys(&HOST)).open_dir(dir)?, name));
+        }
+        let (dir, name) = self.opened.as_ref().ok_or(Errno(libc::EBADF))?;
+        Ok((dir.sys().duplicate(dir)?, name.clone()))
+    }
+}
+
 /// Says what is at a path.
-fn look(ear: &Ear, terms: &Terms) -> io::Result<Option<Site>> {
+fn look(ear: &Ear, terms: &Terms, known: Option<Goal>) -> io::Result<Option<Goal>> {
     let mut take = Take::new(&ear.buffer);
     let path = take.string()?;
     take.end()?;
     if matches!(terms, Terms::Copy { place, .. } if place != path) {
         return Err(Malformed.into());
     }
-    let site = Site::of(&Root::host(Sys(&HOST)), path);
-    ear.answer(FromGofer::Seen, |m| match &site {
-        Ok(site) => {
+    let found = || Site::of(&Root::host(Sys(&HOST)), path).map(|site| Goal { site, opened: None });
+    let goal = match known.filter(|_| matches!(terms, Terms::Copy { .. })) {
+        Some(goal) => Ok(goal),
+        None => found(),
+    };
+    ear.answer(FromGofer::Seen, |m| match &goal {
+        Ok(Goal { site, .. }) => {
             let kind = KINDS.iter().position(|kind| Some(*kind) == site.there);
             m.number(0);
             m.byte(kind.map_or(0, |at| at as u8 + 1));
@@ -144,7 +169,7 @@ fn look(ear: &Ear, terms: &Terms) -> io::Result<Option<Site>> {
             m.string(b"");
         }
     })?;
-    Ok(site.ok())
+    Ok(goal.ok())
 }
 
 fn settings(take: &mut Take) -> wire::Result<Settings> {
@@ -168,28 +193,28 @@ fn settings(take: &mut Take) -> wire::Result<Settings> {
 }
 
 /// Begins a copy, and writes until its end.
-fn copy(ear: &mut Ear, memory: &Memory, terms: &Terms, site: &Site) -> io::Result<()> {
+fn copy(ear: &mut Ear, memory: &Memory, terms: &Terms, goal: &mut Goal) -> io::Result<()> {
     let mut take = Take::new(&ear.buffer);
     let shown = take.string()?.to_vec();
     let wished = settings(&mut take)?;
     let (guarded, verbose) = (take.flag()?, take.flag()?);
     take.end()?;
-    let settings = match terms {
+    let (settings, names, adopts) = match terms {
         // The guard is that of the command.
-        Terms::Copy { settings, .. } => *settings,
+        Terms::Copy {
+            settings,
+            names,
+            adopts,
+            ..
+        } => (*settings, names.clone(), *adopts),
         Terms::Session => {
-            let into = site.there == Some(Kind::Directory);
-            let place = Path::new(OsStr::from_bytes(&site.target));
-            guard::begin_in_session(Some(place).filter(|_| guarded && into));
-            wished
+            let place = goal.site.aim().ok().filter(|_| guarded);
+            let place = place.map(|(dir, _)| Path::new(OsStr::from_bytes(dir)));
+            guard::begin_in_session(place);
+            (wished, None, true)
         }
     };
-    let root = Root::host(Sys(&HOST));
-    let opened = (|| {
-        let (dir, name) = site.aim()?;
-        Ok::<_, Errno>((root.open_dir(dir)?, name))
-    })();
-    let (dir, name) = match opened {
+    let (dir, name) = match goal.open() {
         Ok(opened) => opened,
         Err(e) => {
             return ear.answer(FromGofer::Opened, |m| {
@@ -204,7 +229,9 @@ fn copy(ear: &mut Ear, memory: &Memory, terms: &Terms, site: &Site) -> io::Resul
         m.byte(links.into());
     })?;
     let relay = Relay::new(ear.socket, verbose);
-    let writer = Writer::new(dir, &shown, &relay, settings).only(name);
+    let adopts = adopts && name.is_none();
+    let names = name.map(|name| vec![name]).or(names);
+    let writer = Writer::new(dir, &shown, &relay, settings).only(names, adopts);
     write(ear, memory, &relay, writer)?;
     ear.answer(FromGofer::Ended, |_| {})
 }
@@ -216,6 +243,7 @@ fn write(
     mut writer: Writer<'static, '_>,
 ) -> io::Result<()> {
     let mut ops: Vec<Op> = Vec::new();
+    let mut order = script::Order::default();
     loop {
         match ear.hear()? {
             Word::Batch => {}
@@ -230,6 +258,7 @@ fn write(
         let script = script.to_vec();
         let file = |number: u32| ear.files.get(number as usize)?.clone();
         let batch = script::read(script, ops, memory.slot(slot), file)?;
+        order.check(&batch)?;
         writer.perform(&batch, || memory.is_stopped());
         ops = batch.into_buffers().0;
         relay.flush();

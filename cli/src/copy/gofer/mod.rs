@@ -28,13 +28,21 @@ pub use memory::Memory;
 pub use near::{Gofer, Opened, Wish};
 
 use super::Settings;
+use std::ffi::CString;
 
 /// What the user wants copied where, as far as it is known before an image is met: no
 /// reader changes that.
 #[derive(Clone, Debug)]
 pub enum Terms {
     /// To this path only, like this.
-    Copy { place: Vec<u8>, settings: Settings },
+    Copy {
+        place: Vec<u8>,
+        settings: Settings,
+        /// If it is a directory: the names of what goes into it, where all are known.
+        names: Option<Vec<CString>>,
+        /// It becomes like a directory whose contents are copied.
+        adopts: bool,
+    },
     /// Wherever the jail lets it, as each command says; no devices.
     Session,
 }

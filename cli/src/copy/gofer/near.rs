@@ -371,6 +371,8 @@ impl Carrier for Remote<'_> {
 
 impl Drop for Remote<'_> {
     fn drop(&mut self) {
+        // An image that is closed next is not to stay open for its number.
+        self.line.numbers = Numbers::default();
         if !self.is_over {
             if let Err(e) = self.end() {
                 self.fail(&e);

@@ -151,6 +151,27 @@ pub fn read(
     Ok(Batch::of(ops, message, Room::Theirs(data)))
 }
 
+/// What comes when, over all batches of a copy: a file's contents follow its beginning,
+/// and nothing else does before its end.
+#[derive(Default)]
+pub struct Order {
+    is_in_file: bool,
+}
+
+impl Order {
+    pub fn check(&mut self, batch: &Batch) -> Result<()> {
+        for op in &batch.ops {
+            let ends = matches!(op, Op::End | Op::Abort);
+            let continues = ends || matches!(op, Op::Piece(..) | Op::Range(..));
+            if continues != self.is_in_file {
+                return Err(Malformed);
+            }
+            self.is_in_file = matches!(op, Op::Begin(_)) || continues && !ends;
+        }
+        Ok(())
+    }
+}
+
 struct Script<'m> {
     take: Take<'m>,
     message: &'m [u8],

@@ -1,6 +1,6 @@
 //! A reader that lies: the gofer ends, and nothing beside its destination has changed.
 
-use super::super::batch::{Batch, Op, Sender};
+use super::super::batch::{Batch, Head, Op, Sender};
 use super::super::room::Room;
 use super::super::{Owner, Settings, SparseMode};
 use super::wire::{self, Malformed, Put, HEADER};
@@ -18,6 +18,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc::{channel, sync_channel};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+
+mod sequences;
 
 const SETTINGS: Settings = Settings {
     owner: Owner::Keep,
@@ -78,6 +80,8 @@ impl Rig {
         self.with_terms(Terms::Copy {
             place: place.as_os_str().as_bytes().to_vec(),
             settings: SETTINGS,
+            names: None,
+            adopts: true,
         })
     }
 
@@ -152,38 +156,66 @@ fn stat(mode: u32) -> Stat {
     }
 }
 
-/// A batch of all kinds of operations, as a reader would send it.
-fn honest() -> Vec<u8> {
+fn head(sender: &mut Sender, name: &CStr, mode: u32, link: Option<u32>) -> Head {
+    let mut xattrs = Xattrs::default();
+    xattrs.push(c"user.a", b"1");
+    sender.head(name, stat(mode), &xattrs, link)
+}
+
+fn enter(sender: &mut Sender, name: &CStr) {
+    let head = head(sender, name, libc::S_IFDIR | 0o755, None);
+    sender.push(Op::Enter(head));
+}
+
+fn begin(sender: &mut Sender, name: &CStr) {
+    let head = head(sender, name, libc::S_IFREG | 0o644, None);
+    sender.push(Op::Begin(head));
+}
+
+fn adopt(sender: &mut Sender) {
+    let head = head(sender, c".", libc::S_IFDIR | 0o4711, None);
+    sender.push(Op::Adopt(head));
+}
+
+/// A batch of these operations.
+fn batch(fill: impl FnOnce(&mut Sender)) -> Batch {
     let (full, batches) = sync_channel(1);
     let mut sender = Sender::new(full, channel().1);
-    let head = |sender: &mut Sender, name: &CStr, mode, link| {
-        let mut xattrs = Xattrs::default();
-        xattrs.push(c"user.a", b"1");
-        sender.head(name, stat(mode), &xattrs, link)
-    };
-    let directory = head(&mut sender, c"d", libc::S_IFDIR | 0o755, None);
+    fill(&mut sender);
+    assert!(sender.flush().is_ok());
+    batches.recv().expect("a batch")
+}
+
+fn told(fill: impl FnOnce(&mut Sender)) -> Vec<u8> {
+    let mut script = Vec::new();
+    assert!(script::write(&batch(fill), &mut script, |_| 0));
+    script
+}
+
+/// A batch of all kinds of operations, as a reader would send it.
+fn honest() -> Vec<u8> {
+    told(all_kinds)
+}
+
+fn all_kinds(sender: &mut Sender) {
+    let directory = head(sender, c"d", libc::S_IFDIR | 0o755, None);
     sender.push(Op::Enter(directory));
     sender.space(3).copy_from_slice(b"abc");
     let data = sender.take(3);
-    let file = head(&mut sender, c"f", libc::S_IFREG | 0o644, Some(0));
+    let file = head(sender, c"f", libc::S_IFREG | 0o644, Some(0));
     sender.push(Op::File(file, data));
     let name = sender.put(b"again\0");
     sender.push(Op::Link(name, 0));
-    let symlink = head(&mut sender, c"l", libc::S_IFLNK | 0o777, None);
+    let symlink = head(sender, c"l", libc::S_IFLNK | 0o777, None);
     let target = sender.put(b"../../beside\0");
     sender.push(Op::Symlink(symlink, target));
-    let device = head(&mut sender, c"n", libc::S_IFCHR | 0o666, None);
+    let device = head(sender, c"n", libc::S_IFCHR | 0o666, None);
     sender.push(Op::Node(device));
-    let large = head(&mut sender, c"p", libc::S_IFREG | 0o4755, None);
+    let large = head(sender, c"p", libc::S_IFREG | 0o4755, None);
     sender.push(Op::Begin(large));
     sender.push(Op::Piece(0, data));
     sender.push(Op::End);
     sender.push(Op::Leave);
-    assert!(sender.flush().is_ok());
-    let mut script = Vec::new();
-    let batch = batches.recv().expect("a batch");
-    assert!(script::write(&batch, &mut script, |_| 0));
-    script
 }
 
 fn understood(script: Vec<u8>) -> wire::Result<Batch> {
@@ -351,17 +383,8 @@ fn beside_a_new_destination_nothing_is_made_or_changed() {
     peer.open();
     // Its names are others than `new`.
     peer.batch(&honest());
-    // The attributes of the first directory, for the one that the destination is in.
-    let script = honest();
-    let (name, xattrs, numbers) = (1 + 4 + 2, 4 + 14, 73);
-    let mut adopt = vec![2];
-    adopt.string(b".\0");
-    adopt.extend(&script[name..name + xattrs + numbers]);
-    assert!(matches!(
-        &understood(adopt.clone()).expect("one").ops[..],
-        [Op::Adopt(_)]
-    ));
-    peer.batch(&adopt);
+    // For the directory that the destination is in.
+    peer.batch(&told(adopt));
     peer.say(ToGofer::End as u32, b"");
     peer.ends();
     assert_eq!(rig.beside(), before);
