@@ -107,18 +107,23 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     progress.finish(1, size);
     new.finish(&args.dest)?;
     let decrypted = source.is_decrypted;
+    let told = json!({
+        "format": format.name(),
+        "size": size,
+        "stored": stored,
+        "decrypted": decrypted,
+        "source": names::plain(args.source.as_os_str().as_bytes()),
+    });
+    tell(&args, decrypted, told, global)
+}
+
+/// What was made, for people and for programs.
+fn tell(args: &Args, decrypted: bool, told: serde_json::Value, global: &Global) -> Result<u8> {
     if decrypted && !global.quiet {
         let text = "is not encrypted, as what it is a copy of is";
         tell::note(&format!("{}: {text}", args.dest.display()));
     }
     if global.json {
-        let told = json!({
-            "format": format.name(),
-            "size": size,
-            "stored": stored,
-            "decrypted": decrypted,
-            "source": names::plain(args.source.as_os_str().as_bytes()),
-        });
         let mut out = Output::new();
         let image = args.dest.as_os_str().as_bytes();
         out.json(&names::named("image", image, told))?;

@@ -7,7 +7,6 @@ use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED};
 use crate::guard::Guard;
 use crate::interrupt;
 use crate::names;
-use crate::output::Output;
 use crate::session::{declare, image_path, Access, Needs, Target, Want};
 use crate::tell;
 use serde_json::json;
@@ -126,23 +125,13 @@ pub fn run(args: &Args, to: &ImagePath, global: &Global) -> Result<u8> {
         ));
     }
     let decrypted = was_encrypted && !target.is_decrypted;
-    if decrypted && !global.quiet {
-        let text = "is not encrypted, as what it is a copy of is";
-        tell::note(&format!("{}: {text}", args.dest.display()));
-    }
-    if global.json {
-        let told = json!({
-            "size": size,
-            "decrypted": decrypted,
-            "volume": room,
-            "source": names::plain(args.source.as_os_str().as_bytes()),
-        });
-        let mut out = Output::new();
-        let image = args.dest.as_os_str().as_bytes();
-        out.json(&names::named("image", image, told))?;
-        out.flush()?;
-    }
-    Ok(0)
+    let told = json!({
+        "size": size,
+        "decrypted": decrypted,
+        "volume": room,
+        "source": names::plain(args.source.as_os_str().as_bytes()),
+    });
+    super::tell(args, decrypted, told, global)
 }
 
 /// How many bytes it were.
