@@ -82,3 +82,17 @@ pub const NOT_PERMITTED: Outcome = Returned(-(libc::EPERM as i64));
 pub const STDOUT: u64 = 1;
 pub const STDERR: u64 = 2;
 pub const HERE: u64 = libc::AT_FDCWD as u64;
+
+/// The process that writes for this one.
+pub fn gofer(pid: u32) -> u32 {
+    let tasks = format!("/proc/{pid}/task/{pid}/children");
+    let children = std::fs::read_to_string(tasks).expect("its children");
+    let children: Vec<u32> = children
+        .split_whitespace()
+        .map(|child| child.parse().expect("a number"))
+        .collect();
+    let [gofer] = children[..] else {
+        panic!("one child: {children:?}");
+    };
+    gofer
+}
