@@ -20,7 +20,8 @@ import (
 	"unsafe"
 )
 
-// Options say how an image is opened. The zero value is the default.
+// Options say how an image is opened, by the same fields as in every other language, and
+// the process that serves it. The zero value is the default.
 type Options struct {
 	// Write lets the image be changed. Without it no byte of it changes.
 	Write bool
@@ -32,7 +33,7 @@ type Options struct {
 	// Trust lists files and directories that the image may name as its parts,
 	// beside those in its own directory.
 	Trust []string
-	// With lists further images of the same machine.
+	// With lists further images of the same machine, or the one with its hashes.
 	With []string
 	// Lower lists images below this one, the topmost first, each as IMAGE or
 	// IMAGE@SELECTOR: the files of all are seen as one, by overlayfs, for reading.
@@ -40,6 +41,11 @@ type Options struct {
 	// Secrets are passphrases and keys of LUKS and BitLocker volumes, and of images
 	// that are encrypted as a whole.
 	Secrets [][]byte
+	// Verity is the root hash, in hexadecimal digits, of what dm-verity is to check; with
+	// ",offset=BYTES" if the hashes are behind the data.
+	Verity string
+	// SectorSize is that of the disk, in bytes, if it is not 512.
+	SectorSize uint32
 	// Kernel is what Open boots.
 	Kernel KernelOptions
 	// NoJail has Open run Linux in this process, with all rights of it, rather than
@@ -66,7 +72,8 @@ type Image struct {
 }
 
 // OpenImage gives the kernel an image; options may be nil. Both are in this process,
-// in no jail.
+// in no jail. IMAGE@SELECTOR says what Mount("") mounts, and OUTER:/IMAGE is an image that
+// is a file in another one, which gets a kernel of its own.
 func (k *Kernel) OpenImage(path string, options *Options) (*Image, error) {
 	return openImage(k, path, options)
 }
@@ -97,6 +104,8 @@ func openImage(k *Kernel, path string, options *Options) (*Image, error) {
 		given.secrets = (*C.struct_tane_secret)(secrets)
 		given.secret_count = C.size_t(n)
 	}
+	given.verity = memory.text(options.Verity)
+	given.sector_size = C.uint32_t(options.SectorSize)
 	var serves *C.struct_tane_kernel
 	if k != nil {
 		serves = k.handle
@@ -151,7 +160,7 @@ func worker(memory *arena, options *Options) *C.struct_tane_worker_options {
 func (i *Image) Worker() int { return int(C.tane_image_worker(i.handle)) }
 
 // Mount mounts the file system that selector means, as behind the "@" of an
-// address; with "" the only one. When several fit, the error lists them.
+// address; with "" what the image's name said, else the only one. When several fit, the error lists them.
 func (i *Image) Mount(selector string) (*FS, error) {
 	var which *C.char
 	if selector != "" {
@@ -184,17 +193,17 @@ func Open(address string, options *Options) (*FS, error) {
 	if options == nil {
 		options = &Options{}
 	}
-	path, selector, err := split(address)
-	if err != nil {
-		return nil, err
+	if strings.ContainsRune(address, 0) {
+		return nil, &Error{syscall.EINVAL, "an address has no NUL"}
 	}
 	var kernel *Kernel
+	var err error
 	if options.NoJail {
 		if kernel, err = Boot(&options.Kernel); err != nil {
 			return nil, err
 		}
 	}
-	image, err := openImage(kernel, path, options)
+	image, err := openImage(kernel, address, options)
 	if err != nil {
 		if kernel != nil {
 			kernel.Close()
@@ -202,7 +211,7 @@ func Open(address string, options *Options) (*FS, error) {
 		return nil, err
 	}
 	defer image.Close()
-	fsys, err := image.Mount(selector)
+	fsys, err := image.Mount("")
 	if err != nil {
 		image.kernel.Close()
 		forget(image.context)
@@ -210,35 +219,6 @@ func Open(address string, options *Options) (*FS, error) {
 	}
 	fsys.mount.owned = true
 	return fsys, nil
-}
-
-// split takes an address apart by the command's rules, which look at what files
-// there are: an "@" may be part of an image's name.
-func split(address string) (path, selector string, err error) {
-	if strings.ContainsRune(address, 0) {
-		return "", "", &Error{syscall.EINVAL, "an address has no NUL"}
-	}
-	text := C.CString(address)
-	defer free(text)
-	var parts C.struct_tane_address
-	parts.size = C.sizeof_struct_tane_address
-	found := 0
-	err = explained(func() C.int {
-		result := C.tane_address(text, C.TANE_ADDRESS_IMAGES_ONLY, &parts)
-		found = int(result)
-		return result
-	})
-	if err != nil {
-		return "", "", err
-	}
-	if found == 0 {
-		return "", "", &Error{syscall.ENOENT, address + ": no such image"}
-	}
-	if rest := strings.Trim(address[parts.path:], "/"); rest != "" {
-		return "", "", &Error{syscall.EINVAL, address + ": leave the path out: it goes to the FS"}
-	}
-	selector = address[parts.selector : parts.selector+parts.selector_len]
-	return address[:parts.image_len], selector, nil
 }
 
 // arena is memory of C's that is freed at once: what a structure points to must

@@ -1,10 +1,10 @@
 //! What has to be measured in a process of its own: this program again, with an
 //! option that nobody else gives. Its figures are one line of words.
 
-use crate::sets::{boot, create, instructions};
+use crate::sets::{boot, create, instructions, net};
 use crate::tool;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -20,6 +20,9 @@ pub struct Options {
     /// Create many of these, print microseconds and kilobytes of each
     #[arg(long, value_names = ["IMAGE", "WHAT"], num_args = 2, hide = true)]
     create_child: Vec<String>,
+    /// Measure this row's tane or host, print nanoseconds
+    #[arg(long, value_names = ["IMAGE", "WHO", "ROW"], num_args = 3, hide = true)]
+    net_child: Vec<String>,
 }
 
 impl Options {
@@ -34,6 +37,9 @@ impl Options {
         if let [image, what] = self.create_child.as_slice() {
             return Some(create::child(Path::new(image), what));
         }
+        if let [image, who, row] = self.net_child.as_slice() {
+            return Some(net::child(Path::new(image), who, row));
+        }
         None
     }
 }
@@ -46,7 +52,18 @@ pub fn as_first_process() -> Option<ExitCode> {
 /// Run a child to its end: the numbers it prints.
 pub fn numbers<A: AsRef<std::ffi::OsStr>>(args: &[A]) -> Result<Vec<f64>, String> {
     let own = std::env::current_exe().map_err(|e| format!("own path: {e}"))?;
-    let mut command = tool::command(&own, args);
+    figures(&mut tool::command(&own, args))
+}
+
+/// The same in a user namespace and a network namespace of its own.
+pub fn numbers_in_namespace(args: &[&str]) -> Result<Vec<f64>, String> {
+    let own = std::env::current_exe().map_err(|e| format!("own path: {e}"))?;
+    let unshare = tool::need("unshare", "util-linux")?;
+    let mut command = tool::command(&unshare, ["--user", "--map-root-user", "--net"]);
+    figures(command.arg(own).args(args))
+}
+
+fn figures(command: &mut Command) -> Result<Vec<f64>, String> {
     let output = command.output().map_err(|e| format!("own child: {e}"))?;
     if !output.status.success() {
         return Err(complaint(&output.stderr));

@@ -11,6 +11,7 @@ pub enum Set {
     Ramfs,
     Instructions,
     Threads,
+    Net,
     Files,
     Create,
     Caches,
@@ -25,11 +26,12 @@ pub enum Set {
 }
 
 impl Set {
-    pub const ALL: [Set; 15] = [
+    pub const ALL: [Set; 16] = [
         Self::Syscalls,
         Self::Ramfs,
         Self::Instructions,
         Self::Threads,
+        Self::Net,
         Self::Files,
         Self::Create,
         Self::Caches,
@@ -49,6 +51,7 @@ impl Set {
             Self::Ramfs => "ramfs",
             Self::Instructions => "instructions",
             Self::Threads => "threads",
+            Self::Net => "net",
             Self::Files => "files",
             Self::Create => "create",
             Self::Caches => "caches",
@@ -70,6 +73,7 @@ impl Set {
             Self::Ramfs => "Reading and writing files in memory",
             Self::Instructions => "Instructions of one warm call inside tane",
             Self::Threads => "The same calls from several threads",
+            Self::Net => "TCP and UDP",
             Self::Files => "Files on ext4 in a disk file",
             Self::Create => "1,000 threads or processes at once",
             Self::Caches => "Two threads writing: what sharing cache lines costs",

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-const SETS: [&str; 9] = [
+const SETS: [&str; 10] = [
     "syscalls",
     "ramfs",
     "instructions",
     "threads",
+    "net",
     "files",
     "create",
     "caches",
@@ -16,12 +17,13 @@ const SETS: [&str; 9] = [
     "boot",
 ];
 /// Beside the first of each: what has code of its own.
-const MORE: [&str; 6] = [
+const MORE: [&str; 7] = [
     "page-fault",
     "mmap-file",
     "locked-getppid",
     "crowd-pread-4k",
     "pingpong-eventfd",
+    "net-pair-4k",
     "create-thread-memory",
 ];
 

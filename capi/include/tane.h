@@ -89,6 +89,13 @@ struct tane_kernel_options {
 
 /* Load the image at the same address each time, for debugging. */
 #define TANE_KERNEL_NOKASLR 1
+/*
+ * Children of fork(2) go on using the kernel, each as a Linux process of its own, a copy
+ * of its parent's: pipes, files and wait4(2) work between them (docs/processes.md). In
+ * children that use another kernel, all calls return -ENOTSUP. A child MUST leave by
+ * _exit(2), and MUST NOT close its parent's handles or descriptors that it did not open.
+ */
+#define TANE_KERNEL_SHARED 2
 
 /*
  * Boot a kernel; some milliseconds. options MAY be NULL: all defaults.
@@ -116,6 +123,15 @@ void tane_kernel_close(struct tane_kernel *kernel);
  */
 void tane_kernel_halt(struct tane_kernel *kernel);
 
+/*
+ * The Linux process of the child that the calling thread's last fork(2) made, for
+ * wait4(2) by tane_syscall().
+ *
+ * -EAGAIN   the kernel had no room for it
+ * -ENOTSUP  the kernel is not shared, or this thread never forked
+ */
+int tane_kernel_forked(const struct tane_kernel *kernel);
+
 /* 1 if calls have an effect, 0 if the kernel has died or was halted. */
 int tane_kernel_is_alive(const struct tane_kernel *kernel);
 
@@ -141,7 +157,8 @@ int64_t tane_kernel_last_words(const struct tane_kernel *kernel, char *buf,
  *
  * Descriptors are the kernel's, not the host's; so are paths, and those start
  * at the kernel's own root. The kernel reads and writes what the arguments
- * point to: the caller MUST own that. A pointer to nowhere is -EFAULT.
+ * point to: the caller MUST own that. A pointer to nowhere is -EFAULT. exit(2)
+ * ends the kernel's task of the calling thread, whose later calls are -ESRCH.
  */
 int64_t tane_syscall(struct tane_kernel *kernel, int64_t nr, uint64_t arg0,
 		     uint64_t arg1, uint64_t arg2, uint64_t arg3,
@@ -414,11 +431,19 @@ struct tane_worker_options {
 	void *interrupted_arg;
 };
 
+/*
+ * How an image is opened. Rust's ImageOptions, Python's and Go's have the same
+ * fields.
+ */
 struct tane_image_options {
 	size_t size;
 	/* TANE_IMAGE_ bits. */
 	uint32_t flags;
-	uint32_t reserved;
+	/*
+	 * The sectors of the disk that the image is of, if they are not 512 bytes:
+	 * 1024, 2048 or 4096. A partition table counts in them. 0: 512.
+	 */
+	uint32_t sector_size;
 	/* "raw", "qcow2", "vmdk", ...; NULL: told by the content. */
 	const char *format;
 	/*
@@ -432,7 +457,10 @@ struct tane_image_options {
 	 * or NULL.
 	 */
 	const char *const *trust;
-	/* Further images of the same machine: such a list, or NULL. */
+	/*
+	 * Further images of the same machine: such a list, or NULL. Other disks of
+	 * its LVM group, RAID set or btrfs, or the one with its hashes.
+	 */
 	const char *const *with;
 	/*
 	 * Passphrases and keys, each for any LUKS or BitLocker volume that it opens
@@ -454,15 +482,25 @@ struct tane_image_options {
 	 * overlayfs, for reading. A list that ends with a NULL, or NULL.
 	 */
 	const char *const *lower;
+	/*
+	 * Have dm-verity check what this root hash is of: the hexadecimal digits
+	 * that veritysetup(8) prints, and if the hashes are behind the data
+	 * ",offset=BYTES"; else they are on another volume. Or NULL.
+	 */
+	const char *verity;
 };
 
 /* Write to the image. Without it no byte of the image changes. */
 #define TANE_IMAGE_WRITE 1
 
 /*
- * Open the image at path, or at an address that starts with "http://" or
- * "https://", for reading (docs/cli.md). options MAY be NULL. On success returns 0
- * and *image, which the caller ends with tane_image_close().
+ * Open the image that path names: a file, or an address that starts with "http://"
+ * or "https://" (docs/cli.md). "IMAGE@SELECTOR" says which file system
+ * tane_image_mount() mounts without a selector; "OUTER:/IMAGE" and
+ * "OUTER@SELECTOR:/IMAGE" name an image that is a file in another one, for which
+ * further kernels are booted in the same process. A file of the host is meant by
+ * its full name before any of that. options MAY be NULL. On success returns 0 and
+ * *image, which the caller ends with tane_image_close().
  *
  * If kernel is NULL, the image gets a kernel of its own in a worker: a process that
  * is jailed (tane_jail()) before it opens the image, and tighter before Linux sees
@@ -484,6 +522,7 @@ struct tane_image_options {
  * - A child of fork(2) cannot use it: -ENOTSUP.
  *
  * -ENOENT, -EISDIR, -EINVAL  it cannot be an image
+ * -EINVAL                    an option that is none, or that excludes another
  * -EBUSY, -EAGAIN            another program has it
  * -ENOENT, -ENOEXEC          of a worker: its program is missing, or of another
  *                            version
@@ -495,8 +534,8 @@ int tane_image_open(struct tane_kernel *kernel, const char *path,
 		    struct tane_image **image);
 
 /*
- * Mount the file system that selector means, or with NULL the only one; read-only
- * unless the image is open with TANE_IMAGE_WRITE. A selector is what an address
+ * Mount the file system that selector means, or with NULL the one that the image's
+ * name said, else the only one; read-only unless the image is open with TANE_IMAGE_WRITE. A selector is what an address
  * has between "@" and ":/". options MAY be NULL. On success returns 0 and *mount,
  * which the caller ends with tane_unmount().
  *
@@ -849,6 +888,168 @@ int64_t tane_read_names(struct tane_dir *dir, char *names, size_t len,
 int tane_rewinddir(struct tane_dir *dir);
 
 void tane_closedir(struct tane_dir *dir);
+
+/* ---- copies ---- */
+
+/* The first thing that cannot be kept ends the copy, and is its error. */
+#define TANE_COPY_STRICT 1
+/* What is there already stays as it is. */
+#define TANE_COPY_NO_CLOBBER 2
+/* Make device nodes, which takes root on the host; else they are losses. */
+#define TANE_COPY_DEVICES 4
+
+/*
+ * All zero is fine: set size to sizeof(struct tane_copy_options). arg is handed
+ * to all three.
+ *
+ * progress is called now and then, by the calling thread or another but by one at
+ * a time, with what is done and what there is to do, of which the latter may grow
+ * meanwhile: it is 0 while it is counted. What it returns, if it is not 0, stops
+ * the copy after the file at hand.
+ *
+ * loss and failure are called by the calling thread when the copy is over: for
+ * each thing that a copied file does not have now (its owner, an attribute, what
+ * made it a hard link), and for each file that was not copied. path is below
+ * what was copied, "" being that itself; what and why are words for people;
+ * error is an errno.
+ */
+struct tane_copy_options {
+	size_t size;
+	uint32_t flags;		/* TANE_COPY_ */
+	uint32_t reserved;	/* 0 */
+	int (*progress)(void *arg, uint64_t files, uint64_t bytes,
+			uint64_t total_files, uint64_t total_bytes);
+	void (*loss)(void *arg, const char *path, const char *what, int error);
+	void (*failure)(void *arg, const char *path, const char *why,
+			int error);
+	void *arg;
+};
+
+/* What was copied. Set size before the call. */
+struct tane_copied {
+	size_t size;
+	uint64_t files;
+	uint64_t directories;
+	uint64_t links;		/* further names of files */
+	uint64_t others;	/* symlinks, devices and so on */
+	uint64_t bytes;		/* of data; holes have none */
+	uint64_t by_host;	/* those the host copied by itself */
+	uint64_t skipped;	/* TANE_COPY_NO_CLOBBER */
+	uint64_t losses;
+	uint64_t failures;
+	int32_t stopped;	/* why the rest was not tried; or 0 */
+	uint32_t reserved;
+};
+
+/*
+ * Copy a file or a tree with all that belongs to it: owners, modes, times,
+ * attributes, ACLs, flags, holes, hard links. to is what the copy is called; the
+ * directory it goes into must be there. A directory that is there is added to, a
+ * file is replaced once its copy is complete. Symlinks are copied themselves,
+ * and those below to are not followed. What is copied into a mount is written
+ * back. options and copied may be NULL.
+ *
+ * The files of the host are read and written by this process. Of a mount of a
+ * worker the copy is made in this process too, and its Linux stays there.
+ *
+ * Returns 0 if all of it was copied, be it with losses. Else the error of the
+ * first file that was not; the others were tried, unless nothing more could be
+ * written.
+ *
+ * -ECANCELED  progress stopped it, or the interrupted of tane_image_options a
+ *	       call that it made: whatever else went wrong, and also if that was
+ *	       said when all had been copied
+ * -EEXIST, -EISDIR, -ENOTDIR  something else is there
+ * -EINVAL  to has no last name, and is not the root of a mount
+ */
+int tane_copy_out(struct tane_mount *mount, const char *source, const char *to,
+		  const struct tane_copy_options *options,
+		  struct tane_copied *copied);
+int tane_copy_in(struct tane_mount *mount, const char *source, const char *to,
+		 const struct tane_copy_options *options,
+		 struct tane_copied *copied);
+int tane_copy_across(struct tane_mount *from, const char *source,
+		     struct tane_mount *mount, const char *to,
+		     const struct tane_copy_options *options,
+		     struct tane_copied *copied);
+
+/* ---- making images ---- */
+
+/* Nothing is made if anything had to be left behind. */
+#define TANE_MAKE_STRICT 1
+/* Replace the image if it is there. */
+#define TANE_MAKE_FORCE 2
+/* All files get the time of epoch, not only newer ones. */
+#define TANE_MAKE_ALL_TIMES 4
+/* epoch is set; else it is the newest modification of a file. */
+#define TANE_MAKE_EPOCH 8
+
+/*
+ * All zero is fine: set size to sizeof(struct tane_make_options). What is NULL or 0
+ * is as "tane make-image" has it without the option of that name (docs/cli.md).
+ * Lists end with a NULL. progress, loss and failure are as those of
+ * struct tane_copy_options; paths are those in the image.
+ */
+struct tane_make_options {
+	size_t size;
+	uint32_t flags;			/* TANE_MAKE_ */
+	uint32_t sector_size;		/* of the disk, in bytes; 0: 512 */
+	/* ext2 to ext4, xfs, btrfs, f2fs, vfat, squashfs, erofs; NULL: ext4 */
+	const char *fs;
+	uint64_t image_size;		/* in bytes; 0: what the files take */
+	uint64_t epoch;			/* seconds since 1970 */
+	const char *label;
+	const char *uuid;		/* NULL: it follows from the content */
+	const char *partition_table;	/* "gpt" or "mbr", with one partition */
+	const char *format;		/* "raw" or "qcow2", whatever the name */
+	const char *compression;	/* of squashfs and erofs; or "none" */
+	const char *owner;		/* "keep", "root" or "UID:GID" */
+	const char *reference;		/* which of several container images */
+	const char *options;		/* of the mount that is written to */
+	const char *const *layers;	/* tar archives to put on top */
+	const char *const *metadata;	/* mtree(5) files */
+	const char *const *xattrs;	/* what getfattr --dump writes */
+	const char *const *selinux;	/* file_contexts(5) files */
+	int (*progress)(void *arg, uint64_t files, uint64_t bytes,
+			uint64_t total_files, uint64_t total_bytes);
+	void (*loss)(void *arg, const char *path, const char *what, int error);
+	void (*failure)(void *arg, const char *path, const char *why,
+			int error);
+	void *arg;
+};
+
+/* What was made. Set size before the call. */
+struct tane_made {
+	size_t size;
+	uint64_t image_size;	/* of the disk, in bytes */
+	uint64_t epoch;		/* the time that it was */
+	uint64_t files;
+	uint64_t bytes;		/* of data; holes have none */
+	uint64_t losses;
+	uint64_t failures;
+	char uuid[40];		/* of the file system */
+};
+
+/*
+ * Make an image with a file system of the files of source: a directory, a tar
+ * archive, or a container image as a directory or an archive. Its mkfs is run, and
+ * a kernel is booted in this process to write the files; nobody needs to be root.
+ * The same input gives the same bytes as "tane make-image" gives. options and made
+ * may be NULL.
+ *
+ * The image appears under its name when it is complete and durable, and not at all
+ * unless 0 is returned. A source that is not to be trusted is for "tane make-image",
+ * which has a jail.
+ *
+ * -EEXIST     the image is there, and TANE_MAKE_FORCE is not set
+ * -EINVAL     an option makes no sense, or not for this kind
+ * -ENOENT     source is not there, or a program of the host: the message names it
+ * -ECANCELED  progress stopped it
+ * else the error of the first file that could not be read or written
+ */
+int tane_make_image(const char *source, const char *image,
+		    const struct tane_make_options *options,
+		    struct tane_made *made);
 
 /* ---- memory ---- */
 

@@ -7,8 +7,8 @@ use crate::pass::{self, give, handle, path, read_or_zero, take, text, Argument, 
 use crate::worker::{self, RawWorkerOptions};
 use std::ffi::{c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use tane::{Address, HostFiles, Image, ImageOptions, ImagePath, Selector};
+use std::path::{Path, PathBuf};
+use tane::{Address, HostFiles, Image, ImageHooks, ImageOptions, ImagePath, Kernel, Selector};
 use tane_worker::{ImageCalls, VolumeRecord};
 
 pub enum TaneImage {
@@ -27,7 +27,7 @@ pub struct RawSecret {
 pub struct RawImageOptions {
     size: usize,
     flags: u32,
-    reserved: u32,
+    sector_size: u32,
     format: *const c_char,
     overlay: *const c_char,
     trust: *const *const c_char,
@@ -38,6 +38,7 @@ pub struct RawImageOptions {
     notice_arg: *mut c_void,
     worker: *const RawWorkerOptions,
     lower: *const *const c_char,
+    verity: *const c_char,
 }
 
 // SAFETY: integers, pointers and an optional function.
@@ -45,50 +46,60 @@ unsafe impl Sized_ for RawImageOptions {}
 
 const WRITE: u32 = 1;
 
-/// What both ways of opening an image are told, each by methods of the same names.
-macro_rules! fill {
-    ($options:ident, $raw:ident, $format:expr) => {
-        $options.write($raw.flags & WRITE != 0);
-        // SAFETY: as tane.h says.
-        unsafe {
-            if let Some(format) = text($raw.format)? {
-                $options.format($format(&format)?);
-            }
-            if !$raw.overlay.is_null() {
-                $options.overlay(path($raw.overlay)?);
-            }
-            for place in paths($raw.trust)? {
-                $options.trust(place);
-            }
-            for image in paths($raw.with)? {
-                $options.with(image);
-            }
-            for address in paths($raw.lower)? {
-                let (image, selector) = tane::layer_of(address)?;
-                $options.lower(image, selector);
-            }
-            for at in 0..$raw.secret_count {
-                let secret = handle($raw.secrets.add(at))?;
-                let data = handle(secret.data.cast::<u8>())?;
-                $options.secret(std::slice::from_raw_parts(data, secret.len));
-            }
-        }
-        if let Some(notice) = $raw.notice {
-            let argument = Argument($raw.notice_arg);
-            $options.notice(move |text| {
-                let argument = &argument;
-                // SAFETY: the caller's function, with its argument.
-                unsafe { notice(argument.0, text.as_ptr().cast(), text.len()) }
-            });
-        }
-    };
+/// How the image is opened: all that [`ImageOptions`] has, or this does not compile.
+///
+/// # Safety
+/// As tane.h says.
+unsafe fn options(raw: &RawImageOptions) -> Result<ImageOptions> {
+    let invalid = |e: String| Failure::new(libc::EINVAL, e);
+    // SAFETY: as tane.h says.
+    unsafe {
+        let own = |list| -> Result<Vec<PathBuf>> {
+            Ok(paths(list)?.into_iter().map(Path::to_owned).collect())
+        };
+        let secret = |at| -> Result<Vec<u8>> {
+            let secret = handle(raw.secrets.add(at))?;
+            let data = handle(secret.data.cast::<u8>())?;
+            Ok(std::slice::from_raw_parts(data, secret.len).to_vec())
+        };
+        let overlay = (!raw.overlay.is_null()).then(|| path(raw.overlay));
+        let parse = |text: String| text.parse().map_err(invalid);
+        let verity = |text: String| text.parse().map_err(invalid);
+        Ok(ImageOptions {
+            write: raw.flags & WRITE != 0,
+            format: text(raw.format)?.map(parse).transpose()?,
+            overlay: overlay.transpose()?.map(Path::to_owned),
+            trust: own(raw.trust)?,
+            with: own(raw.with)?,
+            lower: paths(raw.lower)?
+                .into_iter()
+                .map(tane::layer_of)
+                .collect::<tane::Result<_>>()?,
+            secrets: (0..raw.secret_count).map(secret).collect::<Result<_>>()?,
+            verity: text(raw.verity)?.map(verity).transpose()?,
+            sector_size: (raw.sector_size != 0).then_some(raw.sector_size),
+        })
+    }
+}
+
+type Tell = Box<dyn Fn(&str) + Send + Sync>;
+
+/// Whom the image tells what takes long or room.
+fn notice(raw: &RawImageOptions) -> Option<Tell> {
+    let notice = raw.notice?;
+    let argument = Argument(raw.notice_arg);
+    Some(Box::new(move |text| {
+        let argument = &argument;
+        // SAFETY: the caller's function, with its argument.
+        unsafe { notice(argument.0, text.as_ptr().cast(), text.len()) }
+    }))
 }
 
 /// Paths up to a NULL.
 ///
 /// # Safety
 /// As tane.h says.
-unsafe fn paths<'a>(mut list: *const *const c_char) -> Result<Vec<&'a Path>> {
+pub unsafe fn paths<'a>(mut list: *const *const c_char) -> Result<Vec<&'a Path>> {
     let mut paths = Vec::new();
     // SAFETY: the caller's list, which ends with a NULL.
     unsafe {
@@ -108,22 +119,32 @@ unsafe fn here(kernel: &TaneKernel, name: &Path, raw: &RawImageOptions) -> Resul
         return Err(Failure::new(libc::EINVAL, text));
     }
     let kernel = kernel.here()?;
-    let mut options = ImageOptions::new();
-    let parse = |name: &str| {
-        let format = name.parse();
-        format.map_err(|e: String| Failure::new(libc::EINVAL, e))
-    };
-    fill!(options, raw, parse);
-    Ok(TaneImage::Here(options.open(name, || Ok(kernel.clone()))?))
+    // SAFETY: as tane.h says.
+    let options = unsafe { options(raw) }?;
+    let mut hooks = ImageHooks::new();
+    if let Some(notice) = notice(raw) {
+        hooks.notice(notice);
+    }
+    let opened = options.open_files(&ImagePath::of_image(name)?, &hooks)?;
+    // What it lies in is served by others.
+    let booted = opened.boot(|what| match what.is_outer {
+        true => Kernel::boot(),
+        false => Ok(kernel.clone()),
+    })?;
+    Ok(TaneImage::Here(booted.attach()?))
 }
 
 /// # Safety
 /// As tane.h says.
 unsafe fn there(name: &Path, raw: &RawImageOptions) -> Result<TaneImage> {
     // SAFETY: as tane.h says.
-    let mut options = unsafe { worker::options(raw.worker) }?;
-    fill!(options, raw, Result::<&str>::Ok);
-    Ok(TaneImage::There(options.open(name)?))
+    let mut how = unsafe { worker::options(raw.worker) }?;
+    // SAFETY: the same.
+    how.image(unsafe { options(raw) }?);
+    if let Some(notice) = notice(raw) {
+        how.notice(notice);
+    }
+    Ok(TaneImage::There(how.open(name)?))
 }
 
 #[no_mangle]

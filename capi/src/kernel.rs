@@ -51,6 +51,7 @@ pub struct KernelOptions {
 unsafe impl Sized_ for KernelOptions {}
 
 const NOKASLR: u32 = 1;
+const SHARED: u32 = 2;
 
 unsafe fn boot(options: &KernelOptions) -> Result<TaneKernel> {
     let mut builder = Kernel::builder();
@@ -67,6 +68,7 @@ unsafe fn boot(options: &KernelOptions) -> Result<TaneKernel> {
     if options.flags & NOKASLR != 0 {
         builder = builder.nokaslr();
     }
+    builder = builder.shared(options.flags & SHARED != 0);
     // SAFETY: the caller's string.
     if let Some(words) = unsafe { text(options.cmdline) }? {
         builder = builder.cmdline(&words);
@@ -112,6 +114,12 @@ pub unsafe extern "C" fn tane_kernel_halt(kernel: *mut TaneKernel) {
         }
         Ok(0)
     });
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn tane_kernel_forked(kernel: *const TaneKernel) -> i32 {
+    // SAFETY: as tane.h says.
+    answer(|| Ok(unsafe { handle(kernel) }?.here()?.forked()?))
 }
 
 #[no_mangle]

@@ -13,13 +13,15 @@
 //! xattr.rs    extended attributes
 //! stat.rs     struct tane_stat
 //! file.rs     tane_open and what follows
+//! copy.rs     tane_copy_out, _in, _across
+//! make.rs     tane_make_image
 //! dir.rs      tane_opendir and what follows
 //! memory.rs   tane_buffer_*, tane_map and what follows
 //! jail.rs     tane_jail
 //! worker.rs   struct tane_worker_options
 //! ```
 //!
-//! Imports of ours: `tane`, `tane-worker`.
+//! Imports of ours: `tane`, `tane-copy`, `tane-linux`, `tane-make`, `tane-worker`.
 
 //!
 //! What images give is here or in a worker (crate `tane-worker`): the same calls are
@@ -30,6 +32,7 @@
 #![allow(clippy::missing_safety_doc)]
 
 mod block;
+mod copy;
 mod dir;
 mod disk;
 mod error;
@@ -37,6 +40,7 @@ mod file;
 mod image;
 mod jail;
 mod kernel;
+mod make;
 mod memory;
 mod mount;
 mod pass;

@@ -114,6 +114,15 @@ fn memory_keeps_the_promises_of_the_header() {
 }
 
 #[test]
+fn a_child_of_fork_goes_on_with_a_shared_kernel() {
+    let scratch = Scratch::new("forked");
+    let program = cc(&scratch, "tests/shared.c", SHARED);
+    if has_kernel() {
+        run(&mut start(&program));
+    }
+}
+
+#[test]
 fn io_uring_reads_and_writes_through_registered_buffers() {
     let scratch = Scratch::new("ring");
     let program = cc(&scratch, "tests/uring.c", SHARED);

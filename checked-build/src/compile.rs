@@ -2,6 +2,7 @@
 
 use crate::rewrite::rewrite;
 use crate::{Error, Options};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -37,10 +38,13 @@ impl Scratch {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("tane-build-{}-{n}", std::process::id()));
-        match std::fs::create_dir(&path) {
-            Ok(()) => Ok(Scratch(path)),
-            Err(e) => Err(Error::new(format!("{}: {e}", path.display()))),
-        }
+        let failed = |e: std::io::Error| Error::of_host(&path, &e);
+        std::fs::create_dir(&path).map_err(failed)?;
+        let scratch = Scratch(path.clone());
+        let headers = path.join("include/tane");
+        std::fs::create_dir_all(&headers).map_err(failed)?;
+        std::fs::write(headers.join("module.h"), include_str!("module.h")).map_err(failed)?;
+        Ok(scratch)
     }
 }
 
@@ -54,6 +58,8 @@ impl Drop for Scratch {
 pub fn object(source: &Path, options: &Options, scratch: &Scratch) -> Result<Vec<u8>, Error> {
     let mut gcc = Command::new("gcc");
     gcc.args(OPTIONS)
+        .arg("-I")
+        .arg(scratch.0.join("include"))
         .args(&options.gcc)
         .args(["-S", "-o", "-"])
         .arg(source);
@@ -66,8 +72,7 @@ pub fn object(source: &Path, options: &Options, scratch: &Scratch) -> Result<Vec
 /// The object of the runtime.
 pub fn runtime(scratch: &Scratch) -> Result<Vec<u8>, Error> {
     let source = scratch.0.join("runtime.c");
-    std::fs::write(&source, include_str!("runtime.c"))
-        .map_err(|e| Error::new(format!("{}: {e}", source.display())))?;
+    std::fs::write(&source, include_str!("runtime.c")).map_err(|e| Error::of_host(&source, &e))?;
     // Its loops are not to become calls of themselves.
     let options = Options {
         gcc: vec!["-fno-tree-loop-distribute-patterns".into()],
@@ -78,7 +83,7 @@ pub fn runtime(scratch: &Scratch) -> Result<Vec<u8>, Error> {
 
 fn assemble(assembly: &str, scratch: &Scratch) -> Result<Vec<u8>, Error> {
     let (source, object) = (scratch.0.join("guarded.s"), scratch.0.join("guarded.o"));
-    let failed = |e: std::io::Error| Error::new(format!("{}: {e}", scratch.0.display()));
+    let failed = |e: std::io::Error| Error::of_host(&scratch.0, &e);
     std::fs::write(&source, assembly).map_err(failed)?;
     output(
         Command::new("as")
@@ -93,7 +98,10 @@ fn assemble(assembly: &str, scratch: &Scratch) -> Result<Vec<u8>, Error> {
 fn output(command: &mut Command) -> Result<Vec<u8>, Error> {
     let program = command.get_program().to_string_lossy().into_owned();
     let done = command.output();
-    let done = done.map_err(|e| Error::new(format!("{program}: {e}; install GCC and binutils")))?;
+    let done = done.map_err(|e| match e.kind() {
+        ErrorKind::NotFound => Error::NoTool(program.clone()),
+        _ => Error::of_host(Path::new(&program), &e),
+    })?;
     match done.status.success() {
         true => Ok(done.stdout),
         false => Err(Error::new(

@@ -7,6 +7,7 @@
 //!   frame.rs        two stacks instead of one
 //!   operand.rs      how operands are written
 //! link.rs       objects to a module
+//! module.h      <tane/module.h>: what a module may import of a kernel
 //! runtime.c     memcpy and its kin, which GCC calls on its own
 //! ```
 //!
@@ -21,26 +22,40 @@ mod rewrite;
 use std::fmt;
 use std::path::Path;
 
-/// What went wrong: the place in a source, if it is known, and what.
+/// Why there is no module.
 #[derive(Debug)]
-pub struct Error(String);
+pub enum Error {
+    /// Something in the sources: the place, if it is known, and what.
+    Source(String),
+    /// This program of the host's is not there.
+    NoTool(String),
+    /// A file of the host's, and what it said.
+    Host(String),
+}
 
 impl Error {
     fn new(text: impl Into<String>) -> Error {
-        Error(text.into())
+        Error::Source(text.into())
+    }
+
+    fn of_host(path: &Path, error: &std::io::Error) -> Error {
+        Error::Host(format!("{}: {error}", path.display()))
     }
 
     fn at(file: &str, line: u32, text: impl fmt::Display) -> Error {
         match line {
-            0 => Error(text.to_string()),
-            _ => Error(format!("{file}:{line}: {text}")),
+            0 => Error::Source(text.to_string()),
+            _ => Error::Source(format!("{file}:{line}: {text}")),
         }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        match self {
+            Error::NoTool(program) => write!(f, "{program} is not installed"),
+            Error::Source(text) | Error::Host(text) => f.write_str(text),
+        }
     }
 }
 
@@ -49,10 +64,17 @@ impl std::error::Error for Error {}
 /// What to build a module of.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Functions that the loader provides. What else is undefined is an error.
+    /// Functions that the loader provides: the module imports those that it uses. What
+    /// else is undefined is an error.
     pub imports: Vec<String>,
     /// Further words for gcc, for example `-DNAME`.
     pub gcc: Vec<String>,
+}
+
+/// The functions of `<tane/module.h>`, which a kernel provides.
+pub fn kernel_imports() -> impl Iterator<Item = &'static str> {
+    let lines = include_str!("module.h").lines();
+    lines.filter_map(|line| Some(line.strip_prefix("long ")?.split_once('(')?.0))
 }
 
 /// Builds a module of freestanding C. The runtime has memcpy, memmove, memset and memcmp.
@@ -69,7 +91,9 @@ pub fn build(sources: &[&Path], options: &Options) -> Result<Vec<u8>, Error> {
     {
         objects.push(compile::runtime(&scratch)?);
     }
-    let file = link::link(&objects, &options.imports)?;
+    let mut imports = options.imports.clone();
+    imports.retain(|name| missing.contains(name));
+    let file = link::link(&objects, &imports)?;
     match tane_checked::check(&file) {
         Ok(_) => Ok(file),
         Err(refusal) => Err(Error::new(format!("the checker refuses it: {refusal}"))),

@@ -200,9 +200,10 @@ fn what_cannot_be_guarded_is_an_error_at_its_line() {
         ),
         (
             "void f(void)\n{\n\tasm volatile(\"syscall\");\n}\n",
-            0,
-            "R2",
+            3,
+            "syscall",
         ),
+        ("void f(void)\n{\n\tasm volatile(\"cli\");\n}\n", 0, "R2"),
     ] {
         std::fs::write(&scratch, text).expect("a source");
         let options = Options {

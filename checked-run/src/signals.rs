@@ -1,12 +1,14 @@
-//! Faults of a module become traps; those of others stay theirs.
+//! Faults of a module become traps, and so does the end of its time; faults of others
+//! stay theirs.
 
 use crate::switch::{inside, number, tane_checked_left, Context};
 use crate::Trap;
 use std::io;
+use std::sync::atomic::Ordering;
 use std::sync::OnceLock;
 use tane_checked::PAGE;
 
-const SIGNALS: [i32; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
+const FAULTS: [i32; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
 
 /// From `getauxval(AT_HWCAP2)`: programs may set the GS base.
 const FSGSBASE: u64 = 2;
@@ -27,7 +29,14 @@ pub fn install() -> io::Result<()> {
         return Err(io::Error::other(what));
     }
     BEFORE.get_or_init(|| {
-        SIGNALS.map(|signal| {
+        // SAFETY: a structure of our own, and a handler like the other.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_time as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+            libc::sigaction(time_signal(), &raw const action, std::ptr::null_mut());
+        }
+        FAULTS.map(|signal| {
             // SAFETY: structures of our own; the handler touches nothing that it interrupts
             // but a module.
             unsafe {
@@ -62,11 +71,11 @@ fn trap(signal: i32, at: usize, address: usize, context: &Context) -> Option<Tra
     }
 }
 
-extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, state: *mut libc::c_void) {
+extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, state_of: *mut libc::c_void) {
     let context = inside();
     // SAFETY: Linux gives both; a context is there as long as its thread is inside.
     unsafe {
-        let state = &mut *state.cast::<libc::ucontext_t>();
+        let state = &mut *state_of.cast::<libc::ucontext_t>();
         let registers = &mut state.uc_mcontext.gregs;
         let at = registers[libc::REG_RIP as usize] as usize;
         if !context.is_null() {
@@ -78,9 +87,58 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, state: *mut libc
                 return;
             }
         }
-        // Somebody else's: as it would have been without us, when it happens again.
-        if let (Some(before), Some(i)) = (BEFORE.get(), SIGNALS.iter().position(|s| *s == signal)) {
-            libc::sigaction(signal, &raw const before[i], std::ptr::null_mut());
+        let before = BEFORE.get().zip(FAULTS.iter().position(|s| *s == signal));
+        let Some(before) = before.map(|(before, i)| &before[i]) else {
+            return;
+        };
+        if [libc::SIG_DFL, libc::SIG_IGN].contains(&before.sa_sigaction) {
+            // As it would have been without us, when it happens again.
+            libc::sigaction(signal, &raw const *before, std::ptr::null_mut());
+        } else if before.sa_flags & libc::SA_SIGINFO != 0 {
+            type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
+            std::mem::transmute::<usize, Handler>(before.sa_sigaction)(signal, info, state_of);
+        } else {
+            std::mem::transmute::<usize, extern "C" fn(i32)>(before.sa_sigaction)(signal);
         }
     }
+}
+
+/// What tells a thread that its module's time is over.
+pub fn time_signal() -> i32 {
+    libc::SIGRTMAX() - 6
+}
+
+/// A module that has used up its time ends where it runs code of its own. In a kernel, or
+/// in a function of the host's, it goes on: whoever sent this sends another.
+extern "C" fn on_time(_: i32, _: *mut libc::siginfo_t, state: *mut libc::c_void) {
+    let context = inside();
+    // SAFETY: as for on_fault.
+    unsafe {
+        let registers = &mut (*state.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+        let at = registers[libc::REG_RIP as usize] as usize;
+        if context.is_null() || !(*context).expired.load(Ordering::Relaxed) {
+            return;
+        }
+        let its = [(*context).code, (*context).thunks];
+        if (*context).module_stack == 0 && its.iter().any(|code| (code[0]..code[1]).contains(&at)) {
+            (*context).trap = number(Trap::Time);
+            registers[libc::REG_RDI as usize] = context as i64;
+            registers[libc::REG_RIP as usize] = tane_checked_left as *const () as i64;
+        }
+    }
+}
+
+/// The same after a call of the kernel's that waited, where a signal finds no code of the
+/// module's: where to go on, with the context.
+pub fn after_call(context: usize) -> Option<usize> {
+    let inside = inside();
+    // SAFETY: a context is there as long as its thread is inside.
+    let expired = inside as usize == context
+        && unsafe { (*inside).expired.load(Ordering::Relaxed) && (*inside).module_stack == 0 };
+    if !expired {
+        return None;
+    }
+    // SAFETY: as above; the module does not run.
+    unsafe { (*inside).trap = number(Trap::Time) };
+    Some(tane_checked_left as *const () as usize)
 }

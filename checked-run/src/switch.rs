@@ -4,6 +4,7 @@ use crate::window::Window;
 use crate::{Import, Memory, Trap};
 use std::arch::{asm, global_asm};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What the way in and out needs to know. The assembly below has the offsets.
 #[repr(C)]
@@ -15,20 +16,24 @@ pub struct Context {
     /// What ended the module, or `NO_TRAP`.
     pub trap: usize,
     pub code: [usize; 2],
+    pub thunks: [usize; 2],
     pub window: usize,
     pub returns: [usize; 2],
+    /// Its time is over.
+    pub expired: AtomicBool,
     pub memory: Memory,
     imports: Vec<Import>,
     stack: u64,
 }
 
 pub const NO_TRAP: usize = 0;
-const TRAPS: [Trap; 5] = [
+const TRAPS: [Trap; 6] = [
     Trap::Memory,
     Trap::Stack,
     Trap::Divide,
     Trap::Unreachable,
     Trap::Call,
+    Trap::Time,
 ];
 
 /// The number that stands for a trap.
@@ -142,7 +147,7 @@ extern "C" {
 }
 
 /// What an import's slot leads to: r10 the context, r11 the number.
-pub fn thunk(context: *const Context, number: u32) -> Vec<u8> {
+fn thunk(context: *const Context, number: u32) -> Vec<u8> {
     let out = tane_checked_import as *const () as usize;
     let mut code = vec![0x49, 0xba];
     code.extend((context as usize).to_le_bytes());
@@ -159,8 +164,13 @@ unsafe extern "C" fn import(context: *mut Context, number: u32, arguments: *cons
     let (context, arguments) = unsafe { (&mut *context, *arguments) };
     let run = || context.imports[number as usize](arguments, &context.memory);
     // The module's frames cannot be unwound.
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
-        .unwrap_or_else(|_| std::process::abort())
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
+        .unwrap_or_else(|_| std::process::abort());
+    // It may have called a kernel.
+    if gs_base() != context.window {
+        set_gs_base(context.window);
+    }
+    result
 }
 
 fn gs_base() -> usize {
@@ -176,18 +186,26 @@ fn set_gs_base(base: usize) {
 }
 
 impl Context {
-    pub fn new(window: &mut Window, memory: Memory, imports: Vec<Import>) -> Box<Context> {
+    pub fn new(window: &mut Window, memory: Memory) -> Box<Context> {
         Box::new(Context {
             host_stack: 0,
             module_stack: 0,
             trap: NO_TRAP,
             code: window.code,
+            thunks: window.thunks(),
             window: window.start().as_ptr() as usize,
             returns: window.returns(),
+            expired: AtomicBool::new(false),
             memory,
-            imports,
+            imports: Vec::new(),
             stack: window.end(),
         })
+    }
+
+    /// Takes in one more function of the host's: the code that leads to it.
+    pub fn add(self: &mut Box<Context>, import: Import) -> Vec<u8> {
+        self.imports.push(import);
+        thunk(&raw const **self, self.imports.len() as u32 - 1)
     }
 
     /// Calls the function at this address.
@@ -196,6 +214,7 @@ impl Context {
         let context: *mut Context = self;
         let outer = INSIDE.replace(context);
         (self.trap, self.module_stack) = (NO_TRAP, 0);
+        self.expired.store(false, Ordering::Relaxed);
         set_gs_base(self.window);
         // SAFETY: the module was checked and mapped as the checker demands.
         let result = unsafe {

@@ -1,16 +1,16 @@
 //! The window of 4 GiB, and the stack of return addresses.
 
-use crate::switch::Context;
 use std::io;
 use std::ptr::NonNull;
 use tane_checked::{Module, EMPTY, IMPORT, PAGE};
+use tane_host::BELOW;
 
 const GIB4: usize = 1 << 32;
 /// Inaccessible, above the window.
 const ABOVE: usize = 1 << 16;
 const RETURNS: usize = 1 << 18;
-/// Bytes of code that one import's way out takes.
-const THUNK: usize = 32;
+/// Bytes of code that one import's way out takes at most.
+const THUNK: usize = crate::calls::MOST;
 
 /// Memory from mmap.
 struct Mapping {
@@ -79,9 +79,10 @@ fn pages(bytes: usize) -> usize {
 impl Window {
     pub fn new(module: &Module<'_>, heap: u64) -> io::Result<Window> {
         use libc::{PROT_EXEC, PROT_READ, PROT_WRITE};
-        let all = Mapping::reserve(2 * GIB4 + ABOVE)?;
+        // Right below the window is what the kernel finds by the same GS base.
+        let all = Mapping::reserve(BELOW + 2 * GIB4 + ABOVE)?;
         let start = all.start.as_ptr() as usize;
-        let offset = start.next_multiple_of(GIB4) - start;
+        let offset = (start + BELOW).next_multiple_of(GIB4) - start;
         let layout = &module.layout;
         let end = u64::from(layout.end) + heap.next_multiple_of(PAGE.into());
         if end > 1 << 32 {
@@ -135,14 +136,20 @@ impl Window {
         [low, low + RETURNS]
     }
 
+    /// The code of the ways out: its first byte and the one behind its last.
+    pub fn thunks(&self) -> [usize; 2] {
+        let start = self.thunks.start.as_ptr() as usize;
+        [start, start + self.thunks.bytes]
+    }
+
     /// Puts functions and ways out to imports into the table.
-    pub fn fill_table(&mut self, module: &Module<'_>, context: *const Context) -> io::Result<()> {
+    pub fn fill_table(&mut self, module: &Module<'_>, thunks: &[Vec<u8>]) -> io::Result<()> {
         use libc::{PROT_EXEC, PROT_READ, PROT_WRITE};
         self.thunks
             .protect(0, self.thunks.bytes, PROT_READ | PROT_WRITE)?;
-        for i in 0..module.imports.len() {
-            self.thunks
-                .copy(i * THUNK, &crate::switch::thunk(context, i as u32));
+        for (i, thunk) in thunks.iter().enumerate() {
+            assert!(thunk.len() <= THUNK);
+            self.thunks.copy(i * THUNK, thunk);
         }
         self.thunks
             .protect(0, self.thunks.bytes, PROT_READ | PROT_EXEC)?;

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tane::images::Patience;
+pub use tane::parse_size;
 use tane::Address;
 
 const LONG_ABOUT: &str = "\
@@ -183,8 +184,8 @@ pub struct Global {
     /// Have dm-verity check what this root hash (hexadecimal) is of; the hashes are on
     /// another volume, or on the same one with ,offset=BYTES
     #[arg(long, global = true, value_name = "HASH", help_heading = "Image")]
-    #[arg(value_parser = parse_verity)]
-    pub verity: Option<Verity>,
+    #[arg(value_parser = str::parse::<tane::Verity>)]
+    pub verity: Option<tane::Verity>,
     /// Names and passwords that were in addresses
     #[arg(skip)]
     pub logins: Vec<tane::images::Login>,
@@ -220,6 +221,9 @@ pub struct Global {
     /// What is read and written is needed once.
     #[arg(skip)]
     pub copies: bool,
+    /// A program is run by the Linux of an image.
+    #[arg(skip)]
+    pub runs: bool,
     /// The layers of --lower are below another image than the one to be opened.
     #[arg(skip)]
     pub alone: bool,
@@ -327,33 +331,15 @@ verbs! {
     Mount(mount) "mount",
     Umount(umount) "umount",
     Sh(sh) "sh",
+    Run(run) "run",
     Syscall(syscall) "syscall",
     Dmesg(dmesg) "dmesg",
     Kaslr(kaslr) "kaslr",
+    Build(build) "build",
     Check(check) "check",
     Bench(bench) "bench",
     #[command(hide = true)]
     Generate(generate) "generate",
-}
-
-/// A root hash of dm-verity, and where its tree is behind the data, in bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verity {
-    pub root: Vec<u8>,
-    pub offset: Option<u64>,
-}
-
-fn parse_verity(text: &str) -> Result<Verity, String> {
-    let (hash, offset) = match text.split_once(",offset=") {
-        Some((hash, offset)) => (hash, Some(parse_size(offset)?)),
-        None => (text, None),
-    };
-    let pair = |i: usize| u8::from_str_radix(hash.get(i..i + 2)?, 16).ok();
-    let root: Option<Vec<u8>> = (0..hash.len()).step_by(2).map(pair).collect();
-    match root.filter(|root| !root.is_empty()) {
-        Some(root) => Ok(Verity { root, offset }),
-        None => Err("not a root hash: write the digits that veritysetup format printed".into()),
-    }
 }
 
 fn parse_sector_size(text: &str) -> Result<u32, String> {
@@ -361,25 +347,6 @@ fn parse_sector_size(text: &str) -> Result<u32, String> {
         Ok(size @ (512 | 1024 | 2048 | 4096)) => Ok(size),
         _ => Err("disks have sectors of 512, 1024, 2048 or 4096 bytes".into()),
     }
-}
-
-/// A number of bytes with an optional K, M, G or T (powers of 1024).
-pub fn parse_size(text: &str) -> Result<u64, String> {
-    let upper = text.to_ascii_uppercase();
-    let upper = upper
-        .strip_suffix("IB")
-        .or(upper.strip_suffix('B'))
-        .unwrap_or(&upper);
-    let (digits, shift) = match upper.char_indices().last() {
-        Some((i, 'K')) => (&upper[..i], 10),
-        Some((i, 'M')) => (&upper[..i], 20),
-        Some((i, 'G')) => (&upper[..i], 30),
-        Some((i, 'T')) => (&upper[..i], 40),
-        _ => (upper, 0),
-    };
-    let number: Option<u64> = digits.parse().ok();
-    let size = number.and_then(|n| n.checked_mul(1 << shift));
-    size.ok_or_else(|| "not a size: write a number and K, M, G or T".into())
 }
 
 fn parse_limit(text: &str) -> Result<u64, String> {
@@ -414,26 +381,6 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_have_binary_suffixes() {
-        assert_eq!(parse_size("512"), Ok(512));
-        assert_eq!(parse_size("64k"), Ok(65536));
-        assert_eq!(parse_size("256MiB"), Ok(256 << 20));
-        assert_eq!(parse_size("1G"), Ok(1 << 30));
-        assert!(parse_size("much").is_err());
-        assert!(parse_size("99999999999T").is_err());
-    }
-
-    #[test]
-    fn a_root_hash_is_pairs_of_digits() {
-        let root = vec![0x0a, 0xff];
-        let (text, at) = ("0aFF,offset=4K", Some(4096));
-        assert_eq!(parse_verity(text), Ok(Verity { root, offset: at }));
-        for wrong in ["", "0a0", "xy", "0a,offset=", "é"] {
-            assert!(parse_verity(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn times_have_units() {

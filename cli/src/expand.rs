@@ -4,11 +4,11 @@ use crate::args::Global;
 use crate::failure::{Failure, SOME_FAILED};
 use crate::interrupt;
 use crate::names::plain;
-use crate::patterns::{glob, has_wildcards, unescaped};
-use crate::sys::{Entries, Errno, Kind, Root};
 use crate::walk::{walk, Next, Visit, Visitor};
 use std::convert::Infallible;
 use tane::ImagePath;
+use tane_copy::patterns::{glob, has_wildcards, unescaped};
+use tane_linux::{Entries, Errno, Kind, Root};
 
 /// What does not say that something cannot be read, but that there is nothing.
 const NOTHING: [i32; 3] = [libc::ENOENT, libc::ENOTDIR, libc::ELOOP];
@@ -196,8 +196,8 @@ impl Visitor for All<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::{Host, Root, Sys};
     use std::path::PathBuf;
+    use tane_linux::{Host, Root, Sys};
 
     static HOST: Host = Host;
 

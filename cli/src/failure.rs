@@ -3,12 +3,12 @@
 use crate::interrupt;
 use crate::names;
 use crate::session;
-use crate::sys::Errno;
 use serde_json::{json, Value};
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use tane_linux::Errno;
 
 /// Some files failed, or something was left behind under --strict.
 pub const SOME_FAILED: u8 = 1;
@@ -178,6 +178,8 @@ impl Failure {
     }
 }
 
+impl std::error::Error for Failure {}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
@@ -185,6 +187,13 @@ impl fmt::Display for Failure {
             Some(remedy) => write!(f, "; {remedy}"),
             None => Ok(()),
         }
+    }
+}
+
+/// What the library says of an image.
+impl From<tane::Error> for Failure {
+    fn from(e: tane::Error) -> Self {
+        Failure::of_image(&e)
     }
 }
 

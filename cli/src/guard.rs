@@ -227,3 +227,39 @@ fn pipe() -> io::Result<(File, File)> {
     // SAFETY: just made, and nobody else's.
     Ok(unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a process has these as ends of pipes.
+    fn has(fds: &[i32]) -> bool {
+        fds.iter().any(|fd| {
+            let name = std::fs::read_link(format!("/proc/self/fd/{fd}"));
+            name.is_ok_and(|name| name.as_os_str().as_bytes().starts_with(b"pipe:"))
+        })
+    }
+
+    /// In a child, which has one thread and no other descriptors.
+    #[test]
+    fn who_handed_a_guard_over_has_no_end_of_its_pipes() {
+        let work = || {
+            for_session(&[std::env::temp_dir()]).ok()?;
+            let fds = descriptors();
+            let had = fds.len() == 2 && has(&fds);
+            hand_over();
+            (had && descriptors().is_empty() && !has(&fds)).then_some(())
+        };
+        // SAFETY: it does nothing that another thread could be in the way of, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let done = std::panic::catch_unwind(work);
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(i32::from(!matches!(done, Ok(Some(()))))) };
+        }
+        let mut status = -1;
+        // SAFETY: a child of ours; a live int.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!(status, 0);
+    }
+}

@@ -3,7 +3,7 @@
 
 use crate::args::Global;
 use crate::failure::{Failure, Result, INTERRUPTED, OUT_OF_TIME};
-use crate::tell;
+use crate::{echo, session, tell};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::Relaxed};
 use std::sync::OnceLock;
@@ -100,13 +100,12 @@ pub fn belongs_to_others() {
     OTHERS.store(true, Relaxed);
 }
 
-type Handler = Box<dyn Fn(u32) + Send + Sync>;
+type Handler = Box<dyn Fn(i32, u32) + Send + Sync>;
 static HANDLER: OnceLock<Handler> = OnceLock::new();
 
-/// From now on an interrupt is this function's affair, which is told how many
-/// there have been since.
-#[cfg(feature = "fuse")]
-pub fn take_over(handler: impl Fn(u32) + Send + Sync + 'static) {
+/// From now on an interrupt is this function's affair, which is told which signal it is,
+/// and how many there have been since the beginning.
+pub fn take_over(handler: impl Fn(i32, u32) + Send + Sync + 'static) {
     let _ = HANDLER.set(Box::new(handler));
 }
 
@@ -148,16 +147,14 @@ pub fn install(global: &Global) {
                          writing any of it, so it is damaged or hostile (--hang-limit)"
                     );
                     tell::failure(&Failure::new(OUT_OF_TIME, text));
-                    // SAFETY: _exit is always allowed.
-                    unsafe { libc::_exit(OUT_OF_TIME.into()) };
+                    leave(OUT_OF_TIME);
                 }
                 continue;
             };
             if signal == libc::SIGALRM {
                 let text = "stopped: the time limit has passed";
                 tell::failure(&Failure::new(OUT_OF_TIME, text));
-                // SAFETY: _exit is always allowed.
-                unsafe { libc::_exit(OUT_OF_TIME.into()) };
+                leave(OUT_OF_TIME);
             }
             if signal == libc::SIGINT && OTHERS.load(Relaxed) {
                 continue;
@@ -171,7 +168,7 @@ pub fn install(global: &Global) {
             }
             let count = COUNT.fetch_add(1, Relaxed) + 1;
             if let Some(handler) = HANDLER.get() {
-                handler(count);
+                handler(signal, count);
                 continue;
             }
             let session = SESSION.load(Relaxed);
@@ -184,8 +181,7 @@ pub fn install(global: &Global) {
             }
             STOP.store(true, Relaxed);
             if !orderly || count == 3 {
-                // SAFETY: _exit is always allowed.
-                unsafe { libc::_exit(INTERRUPTED.into()) };
+                leave(INTERRUPTED);
             }
             if session {
                 if count == 2 {
@@ -201,6 +197,14 @@ pub fn install(global: &Global) {
         true => thread.spawn(waiter),
         false => tane::jail::spawn_fenced(thread, waiter),
     };
+}
+
+/// Ends the process, and nothing of it but what it did to the terminal.
+pub fn leave(code: u8) -> ! {
+    echo::restore();
+    session::release_terminal();
+    // SAFETY: _exit is always allowed.
+    unsafe { libc::_exit(code.into()) }
 }
 
 /// One of these signals; None if there is none for so long, or for some seconds.

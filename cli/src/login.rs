@@ -24,7 +24,12 @@ pub fn take_out(args: Vec<OsString>) -> (Vec<OsString>, Vec<Login>) {
             None => argument,
         }
     };
-    let args = args.into_iter().map(&mut bare).collect();
+    // What is behind it are the words of a program.
+    let runs = args.iter().any(|arg| arg == "run");
+    let end = args.iter().position(|arg| arg == "--" && runs);
+    let mut args = args;
+    let own = args.split_off(end.unwrap_or(args.len()));
+    let args = args.into_iter().map(&mut bare).chain(own).collect();
     (args, logins)
 }
 
@@ -44,5 +49,24 @@ mod tests {
         let wanted = ["tane", "http://h/x@1:/y", "--with=https://h/z", "d@e:/f"];
         assert_eq!(args, wanted.map(OsString::from));
         assert_eq!(logins.len(), 2);
+        let words = [
+            "tane",
+            "run",
+            "--root",
+            "http://a:b@h/x",
+            "--",
+            "http://a:b@h/y",
+        ];
+        let (args, logins) = take_out(words.map(OsString::from).to_vec());
+        let wanted = [
+            "tane",
+            "run",
+            "--root",
+            "http://h/x",
+            "--",
+            "http://a:b@h/y",
+        ];
+        assert_eq!(args, wanted.map(OsString::from));
+        assert_eq!(logins.len(), 1);
     }
 }

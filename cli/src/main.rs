@@ -1,28 +1,26 @@
 //! The `tane` command: disk images, read and written by real Linux in-process.
 //!
-//! Imports of ours: `tane`, `tane-checked`, `tane-worker`.
+//! Imports of ours: `tane`, `tane-checked`, `tane-checked-build`, `tane-copy`, `tane-fuse`,
+//! `tane-linux`, `tane-make`, `tane-run`, `tane-worker`.
 
 mod args;
 mod compare;
 mod copy;
+mod echo;
 mod elf;
 mod expand;
 mod failure;
-#[cfg(feature = "fuse")]
-mod fuse;
 mod guard;
 mod inherited;
 mod interrupt;
 mod login;
-mod make;
+mod means;
 mod names;
 mod options_first;
 mod output;
-mod patterns;
 mod session;
 mod shell;
 mod show;
-mod sys;
 mod tell;
 mod tools;
 mod users;
@@ -123,9 +121,11 @@ fn run(verb: Verb, global: &Global) -> failure::Result<u8> {
         Verb::Mount(a) => verbs::mount::run(a, global),
         Verb::Umount(a) => verbs::umount::run(a),
         Verb::Sh(a) => verbs::sh::run(a, global),
+        Verb::Run(a) => verbs::run::run(a, global),
         Verb::Syscall(a) => verbs::syscall::run(a, global),
         Verb::Dmesg(a) => verbs::dmesg::run(a, global),
         Verb::Kaslr(a) => verbs::kaslr::run(a, global),
+        Verb::Build(a) => verbs::build::run(a, global),
         Verb::Check(a) => verbs::check::run(a, global),
         Verb::Bench(_) => verbs::bench::start(&std::env::args_os().collect::<Vec<_>>()),
         Verb::Generate(a) => verbs::generate::run(a),

@@ -1,9 +1,9 @@
 //! How files look in listings: modes, sizes, times, and their JSON object.
 
 use crate::names;
-use crate::sys::{Kind, Stat, Time};
 use crate::users::Users;
 use serde_json::{json, Map, Value};
+use tane_linux::{Kind, Stat, Time};
 
 /// `-rwxr-xr-x`
 pub fn mode(mode: u32) -> String {

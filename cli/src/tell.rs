@@ -14,6 +14,11 @@ pub fn as_json(yes: bool) {
     JSON.store(yes, Relaxed);
 }
 
+/// Whether programs listen.
+pub fn is_json() -> bool {
+    JSON.load(Relaxed)
+}
+
 /// Whether words of a command line that cannot be read ask for JSON.
 pub fn is_asked_for<'a>(words: impl IntoIterator<Item = &'a std::ffi::OsString>) -> bool {
     let options = words.into_iter().take_while(|word| *word != "--");

@@ -1,8 +1,8 @@
 //! Depth-first walks below a directory, by descriptor, following no symlink.
 
 use crate::interrupt;
-use crate::sys::{Entries, Errno, Fd, Stat};
 use std::ffi::{CStr, CString};
+use tane_linux::{Entries, Errno, Fd, Stat};
 
 pub struct Visit<'w, 'a> {
     /// The directory the file is in, and its name there.

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::terminal::Terminal;
 use common::*;
 use std::process::{Command, Output};
 use tane_test_support::qemu_luks;
@@ -86,6 +87,66 @@ fn a_key_that_is_wrong_or_missing_is_an_error_that_says_so() {
         assert_eq!(told, line);
     }
     succeed(s.tane().args(["ls", "e.qcow2:/", "--key-file=pw-bare"]));
+}
+
+/// By a process of its own: what has Linux in it reads no terminal.
+#[test]
+fn a_passphrase_that_is_typed_opens_a_volume_and_the_terminal_stays_as_it_was() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    let inner = s.write("inner.raw", b"");
+    let file = std::fs::File::options().write(true).open(inner);
+    file.and_then(|f| f.set_len(24 * MIB)).expect("its length");
+    s.write("key", b"typed by somebody");
+    let mut cryptsetup = sbin("cryptsetup");
+    cryptsetup.args("luksFormat -q --type=luks1 --pbkdf-force-iterations=1000".split(' '));
+    succeed(
+        cryptsetup
+            .args(["--key-file=key", "inner.raw"])
+            .current_dir(s.path()),
+    );
+    succeed(
+        s.tane()
+            .args("mkfs --fs ext4 --key-file=key inner.raw".split(' ')),
+    );
+    s.write("f", b"data inside");
+    succeed(s.tane().args("cp --key-file=key f inner.raw:/f".split(' ')));
+
+    let mut terminal = Terminal::new();
+    let mut cat = s.tane();
+    cat.args(["cat", "inner.raw:/f"]);
+    terminal.give(&mut cat);
+    let mut cat = cat.spawn().expect("tane");
+    terminal.shows("Passphrase for the encrypted volume: ");
+    tane_test_support::eventually("nothing that is typed is shown", || !terminal.echoes());
+    terminal.types("typed by somebody");
+    let shown = terminal.shows("data inside");
+    assert!(!shown.contains("typed"), "{shown}");
+    assert!(cat.wait().expect("a status").success());
+    tane_test_support::eventually("what is typed is shown again", || terminal.echoes());
+
+    // Whoever is asked may also leave: killed, or by Ctrl-C, with a process of its own that
+    // asks and without.
+    for (signal, jail) in [
+        (libc::SIGKILL, ""),
+        (libc::SIGINT, ""),
+        (libc::SIGINT, "--no-jail"),
+    ] {
+        let mut cat = s.tane();
+        cat.args(["cat", "inner.raw:/f"]);
+        cat.args(Some(jail).filter(|jail| !jail.is_empty()));
+        terminal.give(&mut cat);
+        heeds_ctrl_c(&mut cat);
+        let mut cat = cat.spawn().expect("tane");
+        terminal.shows("Passphrase for the encrypted volume: ");
+        tane_test_support::eventually("nothing that is typed is shown", || !terminal.echoes());
+        // SAFETY: a process of our own.
+        assert_eq!(unsafe { libc::kill(cat.id() as i32, signal) }, 0);
+        cat.wait().expect("a status");
+        tane_test_support::eventually("what is typed is shown again", || terminal.echoes());
+    }
 }
 
 #[test]

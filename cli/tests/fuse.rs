@@ -5,6 +5,7 @@
 mod common;
 
 use common::fuse::*;
+use common::terminal::Terminal;
 use common::*;
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -443,4 +444,26 @@ fn where_nothing_can_be_mounted_it_says_why() {
     wrong(&["mount", "--background", "none.img", "."], 3, "none.img");
     wrong(&["umount", "."], 1, "no image is mounted there");
     wrong(&["umount", "none"], 1, "no such file");
+}
+
+#[test]
+fn nothing_of_a_mount_in_the_background_has_the_terminal() {
+    if !has_fuse() {
+        return;
+    }
+    let s = Scratch::new();
+    s.ext4("disk.img", None, 16);
+    std::fs::create_dir(s.join("mnt")).expect("a directory");
+    let terminal = Terminal::new();
+    let mut mount = s.tane();
+    mount.args(["mount", "--background", "disk.img", "mnt"]);
+    terminal.give(&mut mount);
+    let mut started = mount.spawn().expect("tane");
+    // It has the terminal too.
+    drop(mount);
+    assert!(started.wait().expect("a status").success());
+    let mounted = Mounted::adopt(&s);
+    eventually("nobody has the terminal", || !terminal.is_used());
+    assert!(mounted.join("lost+found").is_dir());
+    mounted.unmount();
 }

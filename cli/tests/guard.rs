@@ -4,6 +4,10 @@ mod common;
 
 use common::volumes::*;
 use common::*;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
 
 /// An image with a file, and one of each kind that must stay.
 fn images(s: &Scratch) -> Vec<&'static str> {
@@ -159,6 +163,57 @@ fn nor_does_a_session() {
         assert_eq!(s.read("plain"), b"new");
         s.write("plain", b"old");
     }
+}
+
+/// What may hold an image is not replaced because nobody could look.
+#[test]
+fn what_this_user_cannot_look_into_is_not_replaced() {
+    const USER: u32 = 65534;
+    if !has_kernel() || !tane_test_support::has_root() {
+        return;
+    }
+    let tane = Path::new(env!("CARGO_BIN_EXE_tane"));
+    for file in [tane, &tane::default_image().expect("a kernel")] {
+        let mut test = Command::new("test");
+        test.arg("-r").arg(file).uid(USER).gid(USER);
+        if !test.status().expect("test").success() {
+            return tane_test_support::skip("the command lies where only root can read");
+        }
+    }
+    let s = Scratch::new();
+    s.write("tree/group", b"root:x:0:\n");
+    s.ext4("g.img", Some(&s.join("tree")), 16);
+    let write = |mode| {
+        s.write("out/group", b"another's");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(s.join("out/group"), mode).expect("its mode");
+    };
+    write(0o600);
+    let place = std::ffi::CString::new(s.join("out").as_os_str().as_bytes()).expect("no NUL");
+    // SAFETY: a path.
+    assert_eq!(unsafe { libc::chown(place.as_ptr(), USER, USER) }, 0);
+    let copy = |option: &[&str]| {
+        let mut tane = Command::new(tane);
+        tane.current_dir(s.path()).uid(USER).gid(USER);
+        tane.arg("cp").args(option).args(["g.img:/group", "out"]);
+        tane.output().expect("tane")
+    };
+    let failed = copy(&[]);
+    let said = text(&failed.stderr);
+    assert_eq!(failed.status.code(), Some(1), "{said}");
+    let why = "out/group: cannot be looked into before it is replaced: Permission denied";
+    assert!(said.contains(why), "{said}");
+    assert_eq!(s.read("out/group"), b"another's");
+    write(0o644);
+    succeed_with(&copy(&[]));
+    assert_eq!(s.read("out/group"), b"root:x:0:\n");
+    write(0o600);
+    succeed_with(&copy(&["--force"]));
+    assert_eq!(s.read("out/group"), b"root:x:0:\n");
+}
+
+fn succeed_with(done: &std::process::Output) {
+    assert!(done.status.success(), "{}", text(&done.stderr));
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod common;
 mod jailed;
 mod prisoner;
 
+use common::terminal::Terminal;
 use common::*;
 use jailed::*;
 use prisoner::Outcome::{Killed, Returned};
@@ -217,7 +218,7 @@ fn a_session_reaches_the_files_that_an_image_consists_of_and_none_beside_them() 
     let words = "create -q -f qcow2 -b disk.img -F raw top.qcow2";
     succeed(&mut s.command("qemu-img", words));
     let mut command = s.tane();
-    command.args(["sh", "-c", "cat /big", "top.qcow2"]);
+    command.args(["sh", "-c", "cat /big; rm /big", "top.qcow2"]);
     command.stdout(Stdio::piped()).stderr(Stdio::inherit());
     let command = Running(command.spawn().expect("tane"));
     let mut thread = Prisoner::writing_to(&command.0, STDOUT);
@@ -469,4 +470,49 @@ fn nothing_of_the_caller_stays_within_reach() {
     assert_eq!(thread.call(libc::SYS_prctl, &dumpable), Returned(0));
     let again = [libc::PR_SET_DUMPABLE as u64, 1];
     assert_eq!(thread.call(libc::SYS_prctl, &again), NOT_PERMITTED);
+}
+
+#[test]
+fn whoever_reads_an_image_reads_nothing_that_is_typed() {
+    if !has_prisoners() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, 0);
+    let mut terminal = Terminal::new();
+    let mut command = s.tane();
+    command.args(["cat", "disk.img:/big"]);
+    terminal.give(&mut command);
+    let command = Running(command.spawn().expect("tane"));
+    terminal.types("a password, for what comes next");
+    // Nobody takes what it writes.
+    let mut thread = Prisoner::writing_to(&command.0, STDOUT);
+    let room = thread.text(c"");
+    let mut read = |fd| thread.call(libc::SYS_read, &[fd, room, 64]);
+    assert_eq!(read(0), Returned(0), "nothing is there");
+    for fd in [STDOUT, STDERR] {
+        assert_eq!(read(fd), Returned(-i64::from(libc::EBADF)));
+    }
+}
+
+#[test]
+fn a_session_whose_commands_only_read_opens_no_image_for_writing() {
+    if !has_prisoners() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, 0);
+    for (line, writes) in [("cat /big", false), ("cat /big; rm /big", true)] {
+        let mut command = s.tane();
+        command.args(["sh", "-c", line, "disk.img"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let command = Running(command.spawn().expect("tane"));
+        let mut thread = Prisoner::writing_to(&command.0, STDOUT);
+        let image = path(&s.join("disk.img"));
+        done(&thread.open(&image, libc::O_RDONLY));
+        match thread.open(&image, libc::O_RDWR) {
+            outcome if writes => done(&outcome),
+            outcome => assert_eq!(outcome, DENIED, "{line}"),
+        }
+    }
 }

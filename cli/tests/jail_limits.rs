@@ -9,6 +9,7 @@ use jailed::*;
 use prisoner::Outcome::Returned;
 use prisoner::*;
 use std::os::unix::ffi::OsStrExt;
+use std::process::Stdio;
 
 #[test]
 fn memory_has_a_limit() {
@@ -52,6 +53,48 @@ fn memory_has_a_limit() {
         thread.call(libc::SYS_ftruncate, &[ram, 64 << 30]),
         NOT_PERMITTED
     );
+}
+
+/// Files in memory are what no limit of the host's counts.
+#[test]
+fn the_memory_of_later_kernels_is_all_there_is_and_serves_one_after_the_other() {
+    if !has_prisoners() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, 0);
+    std::fs::create_dir(s.join("outer")).expect("a directory");
+    std::fs::copy(s.join("disk.img"), s.join("outer/disk.img")).expect("a copy");
+    s.ext4("outer.img", Some(&s.join("outer")), 80);
+    // Each command has two kernels of its own, and all the session sixteen at a time.
+    let line = "stat outer.img:/disk.img:/big\n".repeat(20);
+    succeed(s.tane().args(["sh", "-c", &line, "outer.img"]));
+
+    let mut command = s.tane();
+    command.args(["sh", "-c", "cat /big", "disk.img"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::inherit());
+    let command = Running(command.spawn().expect("tane"));
+    let mut thread = Prisoner::writing_to(&command.0, STDOUT);
+    let mut sizes = Vec::new();
+    for fd in std::fs::read_dir(format!("/proc/{}/fd", command.0.id())).expect("its files") {
+        let fd = fd.expect("a file");
+        let name = std::fs::read_link(fd.path()).expect("a link");
+        if !name.as_os_str().as_bytes().starts_with(b"/memfd:") {
+            continue;
+        }
+        let number = fd.file_name().to_str().and_then(|n| n.parse().ok());
+        let (number, size): (u64, _) =
+            (number.expect("a number"), fd.metadata().expect("its").len());
+        assert_eq!(
+            thread.call(libc::SYS_ftruncate, &[number, 1 << 40]),
+            NOT_PERMITTED
+        );
+        let more = [number, 0, 1 << 40, 4096];
+        assert_eq!(thread.call(libc::SYS_fallocate, &more), NOT_PERMITTED);
+        sizes.push(size);
+    }
+    assert_eq!(sizes.len(), 16);
+    assert!(sizes.iter().all(|size| *size < 260 << 20), "{sizes:?}");
 }
 
 #[test]

@@ -272,5 +272,9 @@ fn an_image_that_exists_stays_without_force() {
     scratch.write("a.img", b"mine");
     let failed = exit(scratch.tane().args(["make-image", "tree", "a.img"]), 1);
     assert!(text(&failed.stderr).contains("--force"));
+    // So does a link that leads nowhere.
+    std::os::unix::fs::symlink("nowhere", scratch.join("link.img")).expect("a link");
+    exit(scratch.tane().args(["make-image", "tree", "link.img"]), 1);
+    assert!(scratch.join("link.img").is_symlink());
     assert_eq!(scratch.read("a.img"), b"mine");
 }

@@ -117,3 +117,29 @@ fn three_deep() {
     let at = "outmost.img:/outer.img:/d.qcow2:/f";
     assert_eq!(succeed(s.tane().args(["cat", at])).stdout, b"inner\n");
 }
+
+#[test]
+fn a_further_disk_is_one_of_the_outermost_image() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    s.write("tree/f", b"inner\n");
+    s.ext4("fs", Some(&s.join("tree")), 16);
+    for name in ["a", "b"] {
+        std::fs::File::create(s.join(name))
+            .and_then(|file| file.set_len(200 << 20))
+            .expect("a file");
+    }
+    succeed(&mut s.command("mkfs.btrfs", "-q -d raid0 -m raid1 a b"));
+    succeed(s.tane().args(["--with=b", "cp", "fs", "a:/fs"]));
+    let inner = "a:/fs:/f";
+    let read = succeed(s.tane().args(["--with=b", "cat", inner]));
+    assert_eq!(text(&read.stdout), "inner\n");
+    s.write("g", b"more\n");
+    succeed(s.tane().args(["--with=b", "cp", "g", "a:/fs:/g"]));
+    let read = succeed(s.tane().args(["--with=b", "cat", "a:/fs:/g"]));
+    assert_eq!(text(&read.stdout), "more\n");
+    // Without it the outer one cannot be mounted.
+    exit(s.tane().args(["cat", inner]), 3);
+}

@@ -15,6 +15,15 @@
 //!   request.rs      one request: parse, do, answer (5.2.6)
 //!   counters.rs     what it has done
 //!   fuzz.rs         the entry of the fuzzer
+//! net/            the network device (5.1)
+//!   device.rs       its queues, and what it is to its wire
+//!   config.rs       its features and configuration
+//!   transmit.rs     the queue of what is sent; what nobody takes is dropped in time
+//!   receive.rs      the queue of what comes: mergeable buffers, work not taken over
+//!   control.rs      the control queue: addresses, modes, offloads
+//!   filter.rs       which frames are for the driver
+//!   counters.rs     what it has done
+//!   fuzz.rs         the entry of the fuzzer
 //! ```
 //!
 //! A driver is trusted with its own memory and nothing else: whatever it puts
@@ -37,15 +46,19 @@
 //! and bytes here do. `tests/fuzzed.rs` and `tests/hostile_disk.rs` do what the
 //! fuzzer does, on stable Rust.
 //!
-//! Imports of ours: `tane-host`, `tane-images`.
+//! Imports of ours: `tane-buffers`, `tane-host`, `tane-images`, `tane-net`.
 
 mod blk;
+mod net;
 mod pool;
 mod virtio;
 
 #[doc(hidden)]
 pub use blk::fuzz_queue;
 pub use blk::{requests, Block, BlockOptions, Counters};
+#[doc(hidden)]
+pub use net::fuzz_net;
+pub use net::{Mac, Net, NetCounters, NetOptions};
 pub use virtio::{
     AttachError, Attached, Broken, Chain, Device, GuestMemory, Interrupt, Queue, QueueLayout, Slot,
     Transport,

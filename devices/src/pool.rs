@@ -150,37 +150,8 @@ fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, 
     condition.wait(guard).unwrap_or_else(|e| e.into_inner())
 }
 
-/// The program's signals are for the program's threads: ours inherits a mask of
-/// everything but its own faults.
 fn start<J: Send + 'static>(shared: &Arc<Shared<J>>) -> std::io::Result<JoinHandle<()>> {
     let shared = shared.clone();
-    let before = swap_signal_mask(None);
-    let thread = std::thread::Builder::new()
-        .name(shared.name.into())
-        .stack_size(256 << 10)
-        .spawn(move || shared.serve());
-    if before.is_some() {
-        swap_signal_mask(before);
-    }
-    thread
-}
-
-/// Set this mask, or that of a pool's thread; returns the one before.
-fn swap_signal_mask(mask: Option<libc::sigset_t>) -> Option<libc::sigset_t> {
-    if cfg!(miri) {
-        return None;
-    }
-    // SAFETY: the sets are ours.
-    unsafe {
-        let mut set = mask.unwrap_or(std::mem::zeroed());
-        if mask.is_none() {
-            libc::sigfillset(&raw mut set);
-            for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE] {
-                libc::sigdelset(&raw mut set, signal);
-            }
-        }
-        let mut before = std::mem::zeroed();
-        let failed = libc::pthread_sigmask(libc::SIG_SETMASK, &raw const set, &raw mut before);
-        (failed == 0).then_some(before)
-    }
+    let name = shared.name;
+    tane_net::thread::spawn(name, move || shared.serve())
 }

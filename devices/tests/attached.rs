@@ -5,8 +5,9 @@ mod rig;
 
 use rig::kernel::{boot, Guest};
 use std::sync::Arc;
-use tane_devices::{AttachError, Attached, Block, BlockOptions};
-use tane_host::abi;
+use std::sync::{Mutex, OnceLock};
+use tane_devices::{AttachError, Attached, Block, BlockOptions, Device, Queue, Slot};
+use tane_host::{abi, Kernel};
 use tane_images::{Access, Backend, Overlay, Ram, Raw};
 use tane_test_support::eventually;
 
@@ -139,4 +140,76 @@ fn a_forked_child_leaves_its_parents_disks_alone() {
     // This is in no cache of the kernel's.
     assert_eq!(guest.read_at(fd, 4096, 512 << 10), Ok(vec![0; 4096]));
     assert_eq!(attached.device().last_error(), None);
+}
+
+/// A disk that adds another one when it is notified.
+struct Adds {
+    disk: Arc<Block>,
+    kernel: OnceLock<Kernel>,
+    answers: Mutex<Vec<Result<(), AttachError>>>,
+}
+
+impl Device for Adds {
+    fn id(&self) -> u32 {
+        self.disk.id()
+    }
+    fn features(&self) -> u64 {
+        self.disk.features()
+    }
+    fn config(&self) -> Vec<u8> {
+        self.disk.config()
+    }
+    fn queue_sizes(&self) -> Vec<u16> {
+        self.disk.queue_sizes()
+    }
+    fn activate(&self, features: u64, queues: Vec<Option<Queue>>, slot: Arc<Slot>) {
+        self.disk.activate(features, queues, slot);
+    }
+    fn notify(&self, index: usize) {
+        if let Some(kernel) = self.kernel.get() {
+            let another = Block::new(ram(1 << 20), BlockOptions::default());
+            let answer = Attached::new(kernel, another).map(drop);
+            self.answers.lock().unwrap().push(answer);
+        }
+        self.disk.notify(index);
+    }
+    fn reset(&self) {
+        self.disk.reset();
+    }
+    fn stop(&self) {
+        self.disk.stop();
+    }
+}
+
+#[test]
+fn a_device_that_adds_another_within_its_notification_is_told_of_the_deadlock() {
+    let guest = boot();
+    let device = Arc::new(Adds {
+        disk: Block::new(ram(1 << 20), BlockOptions::default()),
+        kernel: OnceLock::new(),
+        answers: Mutex::default(),
+    });
+    let attached = Attached::new(&guest.0, device.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let fd = guest.open_disk(libc::O_RDWR);
+    device.kernel.set(guest.0.clone()).ok().unwrap();
+    // By a thread that has just come, and by one that keeps its CPU.
+    for round in 0..3 {
+        guest.write_at(fd, &[7; 4096], 0).unwrap();
+        guest.fsync(fd).unwrap();
+        for _ in 0..round * 1000 {
+            guest.call(libc::SYS_getppid, &[]).unwrap();
+        }
+    }
+    guest.close(fd);
+    drop(attached);
+    let answers = device.answers.lock().unwrap();
+    assert!(answers.len() >= 3, "{}", answers.len());
+    for answer in answers.iter() {
+        let refused = matches!(answer, Err(AttachError::Refused(libc::EDEADLK)));
+        assert!(
+            refused,
+            "{:?}",
+            answer.as_ref().map_err(ToString::to_string)
+        );
+    }
 }

@@ -2,7 +2,7 @@
 //! random bytes, and with rings that are nearly right.
 
 use proptest::prelude::*;
-use tane_devices::fuzz_queue;
+use tane_devices::{fuzz_net, fuzz_queue};
 
 /// Descriptor table at 0, rings at 4 KiB and 8 KiB, 16 entries.
 const HEAD: [u8; 8] = [0, 64, 64, 4, 0, 0, 0, 0];
@@ -44,6 +44,7 @@ proptest! {
     #[test]
     fn any_bytes_end_well(data in proptest::collection::vec(any::<u8>(), 0..20_000)) {
         fuzz_queue(&data);
+        fuzz_net(&data);
     }
 
     #[test]
@@ -77,6 +78,12 @@ proptest! {
         data[4] = features;
         data.extend(memory);
         fuzz_queue(&data);
+        // Packets go round: what is sent by one table is received by the other.
+        data[5] = 0x30;
+        fuzz_net(&data);
+        data[5] = 0;
+        data[6] = 0x30;
+        fuzz_net(&data);
     }
 }
 

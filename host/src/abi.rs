@@ -7,9 +7,10 @@
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = 0x6c65_6e72_656e_6174;
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 9;
 
 pub const MAX_VCPUS: usize = 64;
+pub const VCPU_SIZE: usize = 4096;
 pub const MAX_DEVICES: usize = 48;
 pub const MAX_QUEUES: usize = 8;
 pub const CMDLINE_SIZE: usize = 2048;
@@ -36,8 +37,9 @@ pub struct Vcpu {
     pub current_task: AtomicU64,
     pub lock: AtomicU32,
     pub cpu: u32,
-    pub holder: AtomicU32,
+    pub holder: AtomicU64,
     pub online: AtomicU32,
+    pub taken: AtomicU32,
     pub percpu_offset: u64,
     pub requests: AtomicU64,
     pub deadline: AtomicU64,
@@ -51,18 +53,29 @@ pub struct Vcpu {
     pub relaxed: u32,
     pub spinners: AtomicU32,
     pub waiters: AtomicU32,
-    pub reserved: [u64; 12],
+    pub program: u64,
+    pub caller: AtomicU64,
+    pub window: u64,
+    pub reserved: [u64; 488],
 }
 
 pub const THREAD_IDLE: u32 = 0;
 pub const THREAD_POSTED: u32 = 1;
 pub const THREAD_DONE: u32 = 2;
 pub const THREAD_LINKED: u32 = 3;
+pub const THREAD_WANTED: u32 = 4;
 
 pub const NR_ATTACH: i64 = 0x7461_0001;
 pub const NR_DETACH: i64 = 0x7461_0002;
 pub const NR_BOOT: i64 = 0x7461_0003;
 pub const NR_FAULT: i64 = 0x7461_0004;
+pub const NR_SPAWN: i64 = 0x7461_0005;
+pub const NR_SIGNALS: i64 = 0x7461_0006;
+pub const NR_TRAP: i64 = 0x7461_0007;
+pub const NR_FORK: i64 = 0x7461_0008;
+pub const NR_REAP: i64 = 0x7461_0009;
+
+pub const WINDOW_SIZE: u64 = 1 << 32;
 
 /// `struct tane_thread`
 #[repr(C)]
@@ -78,13 +91,39 @@ pub struct Thread {
     pub spin: AtomicU32,
     pub owner: AtomicU64,
     pub inside: AtomicU32,
-    pub pad: u32,
-    pub reserved: [u64; 2],
+    pub process: AtomicU32,
+    pub program: AtomicU64,
+    pub spinning: AtomicU32,
+    pub gone: AtomicU32,
+}
+
+/// `struct tane_program`
+#[repr(C)]
+pub struct Program {
+    pub regs: u64,
+    pub fs_base: u64,
+    pub xstate: u64,
+    pub xfeatures: u64,
+    pub xstate_size: u32,
+    pub tid: u32,
+}
+
+/// `struct tane_caller`
+#[repr(C)]
+pub struct Caller {
+    pub self_: u64,
+    pub slot: u64,
+    pub stack: u64,
+    pub serve: u64,
+    pub saved: u64,
+    pub regs: PtRegs,
+    pub reserved: [u64; 6],
+    pub xsave: [u8; 2752],
 }
 
 // What two host threads use at the same time shares no cache line; a processor
 // likes to fetch these in pairs.
-const _: () = assert!(size_of::<Vcpu>().is_multiple_of(128));
+const _: () = assert!(size_of::<Vcpu>() == VCPU_SIZE);
 const _: () = assert!(size_of::<Thread>().is_multiple_of(64));
 
 pub const PROT_READ: u32 = 1;
@@ -115,6 +154,8 @@ pub struct Ops {
     pub log: extern "sysv64" fn(Host, *const u8, u64),
     pub die: extern "sysv64" fn(Host, u32, *const u8, u64),
     pub notify: extern "sysv64" fn(Host, u32, u32),
+    pub call_in: extern "sysv64" fn(Host, *const Thread),
+    pub new_thread: extern "sysv64" fn(Host, *const Thread) -> *mut Thread,
 }
 
 /// `struct tane_boot`
@@ -131,8 +172,12 @@ pub struct Boot {
     pub user_end: u64,
     pub shown_start: u64,
     pub shown_end: u64,
+    pub program_start: u64,
+    pub program_end: u64,
     pub nr_vcpus: u32,
     pub randomised: u32,
+    pub shared: u32,
+    pub pad: u32,
     pub vcpus: *mut Vcpu,
     pub init_thread: *mut Thread,
     pub virtio: *mut Virtio,
@@ -153,6 +198,8 @@ pub const EXIT_USER: u64 = 1;
 pub const EXIT_RUNNABLE: u64 = 2;
 pub const EXIT_IDLE: u64 = 3;
 pub const EXIT_DEAD: u64 = 4;
+pub const EXIT_OUTSIDE: u64 = 5;
+pub const EXIT_ELSEWHERE: u64 = 6;
 
 /// `struct tane_image`: offsets from the image's start.
 #[repr(C)]
@@ -184,6 +231,8 @@ pub struct ImageHeader {
     pub extable_start: u64,
     pub extable_end: u64,
     pub struct_page_size: u64,
+    pub program: u64,
+    pub program_left: u64,
 }
 
 /// `struct pt_regs`, as a signal handler writes it for the trampolines.

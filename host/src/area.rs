@@ -1,11 +1,13 @@
 //! What host and kernel share beside RAM: the virtual CPUs, the request slots
-//! of the host's threads, the boot parameters, the table of host operations and
-//! the device slots. All of it in the memfd, so a forked child has it too.
+//! of the host's threads, the boot parameters, the table of host operations,
+//! the device slots, and what the host keeps for itself. All of it in the memfd, so a
+//! forked child has it too.
 
 use crate::abi;
+use crate::processes::Shared;
 use crate::thread_slot::ThreadSlot;
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Mutex;
 
 /// Most host threads that can be attached at a time, process 1 included.
@@ -20,20 +22,27 @@ const BOOT: usize = VCPUS + page_align(abi::MAX_VCPUS * size_of::<abi::Vcpu>());
 const OPS: usize = BOOT + page_align(size_of::<abi::Boot>());
 const VIRTIO: usize = OPS + page_align(size_of::<abi::Ops>());
 const THREADS: usize = VIRTIO + page_align(abi::MAX_DEVICES * size_of::<abi::Virtio>());
+const COMMON: usize = THREADS + page_align(MAX_THREADS * size_of::<abi::Thread>());
 
 /// Bytes of the area.
-pub const SIZE: u64 = (THREADS + page_align(MAX_THREADS * size_of::<abi::Thread>())) as u64;
+pub const SIZE: u64 = (COMMON + page_align(size_of::<Common>())) as u64;
 
 pub struct Area {
     start: *mut u8,
-    free: Mutex<Slots>,
+    /// While it is held no slot of a program's thread is given back.
+    programs: Mutex<()>,
 }
 
-struct Slots {
-    /// Slots given back.
-    free: Vec<usize>,
-    /// Slots from here on were never used. Slot 0 is process 1's.
-    next: usize,
+/// What the host's own side keeps there, for all processes that share the kernel. No
+/// lock is in it: whoever held one might be killed.
+#[repr(C)]
+pub struct Common {
+    /// 0 alive; 1 dying: the reason is set; 2 dead: everyone knows.
+    pub dead: AtomicU32,
+    /// Bit by bit, the slots that are somebody's.
+    slots: [AtomicU64; MAX_THREADS / 64],
+    /// All zeros in a kernel that is not shared.
+    pub shared: Shared,
 }
 
 // SAFETY: the structures are shared with a kernel that runs on any thread; their
@@ -48,11 +57,13 @@ impl Area {
     pub unsafe fn new(start: *mut u8) -> Self {
         Self {
             start,
-            free: Mutex::new(Slots {
-                free: Vec::new(),
-                next: 1,
-            }),
+            programs: Mutex::new(()),
         }
+    }
+
+    pub fn common(&self) -> &Common {
+        // SAFETY: in the area; all zeros are one, and every field is atomic.
+        unsafe { &*self.at::<Common>(COMMON) }
     }
 
     fn at<T>(&self, offset: usize) -> *mut T {
@@ -91,32 +102,72 @@ impl Area {
         unsafe { ThreadSlot::new(NonNull::new_unchecked(self.threads().add(index))) }
     }
 
-    /// A fresh slot; `None` when too many threads are attached.
-    pub fn take_slot(&self) -> Option<ThreadSlot> {
-        let mut slots = self.free.lock().unwrap();
-        let index = slots.free.pop().or_else(|| {
-            let index = slots.next;
-            (index < MAX_THREADS).then(|| {
-                slots.next += 1;
-                index
-            })
-        })?;
-        let slot = self.slot(index);
-        // SAFETY: nobody's but for its atomics, which those may still read who found
-        // the slot's last owner in a CPU's bias.
-        unsafe { slot.reset() };
-        Some(slot)
+    /// A fresh slot for a thread of that process; `None` when too many threads are
+    /// attached. Slot 0 is process 1's.
+    pub fn take_slot(&self, process: u32) -> Option<ThreadSlot> {
+        let words = self.common().slots.iter().enumerate();
+        for (number, word) in words {
+            let reserved = u64::from(number == 0);
+            let mut taken = word.load(Ordering::Relaxed);
+            while taken | reserved != u64::MAX {
+                let bit = (taken | reserved).trailing_ones();
+                let more = taken | 1 << bit;
+                match word.compare_exchange(taken, more, Ordering::Acquire, Ordering::Relaxed) {
+                    Ok(_) => {
+                        let slot = self.slot(number * 64 + bit as usize);
+                        // SAFETY: nobody's but for its atomics, which those may still
+                        // read who found the slot's last owner in a CPU's bias.
+                        unsafe { slot.reset() };
+                        slot.process().store(process, Ordering::Release);
+                        return Some(slot);
+                    }
+                    Err(now) => taken = now,
+                }
+            }
+        }
+        None
     }
 
     pub fn give_slot(&self, slot: ThreadSlot) {
         // SAFETY: both point into the area.
         let index = unsafe { slot.ptr().offset_from(self.threads()) } as usize;
-        self.free.lock().unwrap().free.push(index);
+        let word = &self.common().slots[index / 64];
+        let free = || word.fetch_and(!(1 << (index % 64)), Ordering::Release);
+        if slot.program().load(Ordering::Relaxed) == 0 {
+            free();
+            return;
+        }
+        let _none = self.programs.lock().unwrap_or_else(|e| e.into_inner());
+        // What it was the slot of may be unmapped from now on.
+        slot.program().store(0, Ordering::Relaxed);
+        free();
     }
 
-    fn used_slots(&self) -> impl Iterator<Item = ThreadSlot> + '_ {
-        let next = self.free.lock().unwrap().next;
-        (0..next).map(|index| self.slot(index))
+    /// Each slot of a thread that runs a program. None is given back meanwhile.
+    pub fn with_programs(&self, each: impl Fn(ThreadSlot)) {
+        let _none = self.programs.lock().unwrap_or_else(|e| e.into_inner());
+        self.used_slots()
+            .filter(|slot| slot.program().load(Ordering::Relaxed) != 0)
+            .for_each(each);
+    }
+
+    /// Those that are somebody's.
+    pub fn used_slots(&self) -> impl Iterator<Item = ThreadSlot> + '_ {
+        let words = self.common().slots.iter().enumerate();
+        words.flat_map(move |(number, word)| {
+            let taken = word.load(Ordering::Acquire) | u64::from(number == 0);
+            (0..64)
+                .filter(move |bit| taken >> bit & 1 != 0)
+                .map(move |bit| self.slot(number * 64 + bit))
+        })
+    }
+
+    /// No thread finds its task current any more, so none goes in by the fast way. For a
+    /// kernel that has ended.
+    pub fn forget_tasks(&self) {
+        for slot in self.used_slots() {
+            slot.task().store(0, Ordering::SeqCst);
+        }
     }
 
     /// Whether a host thread sleeps until its result is there.

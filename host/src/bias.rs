@@ -9,7 +9,7 @@
 //!
 //! `lock` stays held all along: the bias is a way to hold it.
 
-use crate::abi::Vcpu;
+use crate::abi::{Vcpu, VCPU_SIZE};
 use crate::barrier::membarrier;
 use crate::cpu::{self, Cpu};
 use crate::service::now;
@@ -44,6 +44,8 @@ fn slot_of(bias: u64) -> ThreadSlot {
 /// lose little: taking the bias away costs some microseconds.
 const PATIENCE_MIN: u32 = 8;
 const PATIENCE_MAX: u32 = 8192;
+/// In a kernel that processes share: two of them have a thread at the same address.
+pub const NEVER: u32 = 1 << 30;
 const LASTING_NS: u64 = 1_000_000;
 
 static POSSIBLE: AtomicBool = AtomicBool::new(false);
@@ -91,6 +93,11 @@ pub fn me() -> u64 {
     pointer
 }
 
+/// A field of the virtual CPU, from the GS base.
+const fn below_gs(field: usize) -> isize {
+    field as isize - VCPU_SIZE as isize
+}
+
 /// Come out of the CPU at the GS base as its owner. False: somebody wants
 /// something, see [`Cpu::leave_disturbed`].
 #[inline]
@@ -106,9 +113,9 @@ pub fn leave(slot: ThreadSlot) -> bool {
             out(reg) bias,
             out(reg) pending,
             out(reg) kicks,
-            kicks = const offset_of!(Vcpu, kicks),
-            bias = const offset_of!(Vcpu, bias),
-            pending = const offset_of!(Vcpu, pending),
+            kicks = const below_gs(offset_of!(Vcpu, kicks)),
+            bias = const below_gs(offset_of!(Vcpu, bias)),
+            pending = const below_gs(offset_of!(Vcpu, pending)),
             options(nostack, preserves_flags),
         );
     }
@@ -189,7 +196,8 @@ impl Cpu {
 
     #[cold]
     fn keep(self, slot: ThreadSlot) {
-        if !possible() {
+        if !possible() || self.patience().load(Ordering::Relaxed) == NEVER {
+            self.streak().store(0, Ordering::Relaxed);
             return self.unlock();
         }
         cpu::set_inside(false);

@@ -17,11 +17,14 @@ use crate::memory::{Memory, Sizes, PAGE};
 use crate::ops::table;
 #[cfg(tane_tsan)]
 use crate::tsan::table;
-use crate::{service, thread};
+use crate::{fork, service, supervise, thread};
 use std::fmt;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
+
+/// A kernel's memory unless somebody says otherwise, in bytes.
+pub const MEMORY: u64 = 256 << 20;
 
 /// What a kernel is made with. All sizes in bytes.
 pub struct Builder {
@@ -37,11 +40,19 @@ pub struct Builder {
     pub vmalloc: u64,
     /// Address space for what `mmap` shows the program.
     pub user_window: u64,
+    /// Keep the lower half of the address space for programs ([`Kernel::spawn`]), as far
+    /// as it is free. One kernel of a process can.
+    pub programs: bool,
     /// What it will surely use of its RAM: another thread gets that from the host.
     pub working_set: u64,
     /// A thread that waits for its call looks for the result for some microseconds
     /// before it sleeps. To sleep at once is better where others want the processors.
     pub spin: bool,
+    /// Forks of this process go on using the kernel, each as a Linux process of its own:
+    /// a copy of its parent's, made by the host's fork(2). Other kernels stay with the
+    /// process that booted them, and calls in its forks answer `-ENOTSUP`. docs/processes.md
+    /// says what is different in a shared one.
+    pub shared: bool,
     /// Instead of the host's clocks and entropy. One CPU only.
     pub deterministic: Option<Deterministic>,
     /// Called with each piece of the kernel's log as it is written, inside the kernel's
@@ -53,14 +64,16 @@ pub struct Builder {
 impl Default for Builder {
     fn default() -> Self {
         Self {
-            ram: 256 << 20,
+            ram: MEMORY,
             cmdline: String::new(),
             cpus: 1,
             randomise: true,
             vmalloc: 16 << 30,
             user_window: 64 << 30,
+            programs: false,
             working_set: 0,
             spin: true,
+            shared: false,
             deterministic: None,
             log: None,
         }
@@ -121,7 +134,7 @@ impl Builder {
         crate::tsan::prepare();
         cpu::detect();
         bias::prepare();
-        thread::watch_forks();
+        fork::watch();
         let cpus = self.cpus.clamp(1, abi::MAX_VCPUS as u32);
         if cpus > image.header.smp {
             return Err(BootError::Options(
@@ -142,12 +155,24 @@ impl Builder {
                 "too little memory for this kernel image",
             ));
         }
+        if self.shared && self.deterministic.is_some() {
+            return Err(BootError::Options(
+                "processes of the host are not in step: a deterministic kernel cannot be shared",
+            ));
+        }
+        if self.shared && self.programs {
+            return Err(BootError::Options(
+                "a shared kernel runs no programs yet: leave out one of `shared` and `programs`",
+            ));
+        }
         let nokaslr = self.cmdline.split_whitespace().any(|w| w == "nokaslr");
         let sizes = Sizes {
             ram,
             area: area::SIZE,
             vmalloc: self.vmalloc,
             user: self.user_window,
+            programs: self.programs,
+            shared: self.shared,
         };
         let mut memory =
             Memory::new(&sizes, self.randomise && !nokaslr).map_err(BootError::Memory)?;
@@ -156,24 +181,26 @@ impl Builder {
         memory.shown.start = Physical(h.data_end.next_multiple_of(PAGE));
         memory.populate(Physical(h.data_end), h.image_end - h.data_end);
         memory
-            .populate_tail(ram / PAGE * h.struct_page_size)
+            .populate_tail(ram / PAGE * h.struct_page_size, self.shared)
             .map_err(BootError::Memory)?;
         // SAFETY: fresh memory of the right sizes, which lives as long as Inner.
         let (area, gate) = unsafe {
-            image.load(memory.base.pointer())?;
+            image.load(memory.base.pointer(), self.shared)?;
             (
                 Area::new(memory.area()),
                 Gate::new(memory.base, &image.header),
             )
         };
+        let log = self.shared.then(|| &raw const area.common().shared.log);
         let parts = Parts {
             memory,
             area,
             gate,
             header: image.header,
-            log: Log::new(self.log),
+            log: Log::new(self.log, log),
             clock: Clock::new(self.deterministic),
             spin: self.spin,
+            shared: self.shared,
         };
         let inner = Inner::new(parts, cpus).ok_or(BootError::TooManyKernels)?;
         prepare(&inner, &self.cmdline, cpus);
@@ -193,7 +220,11 @@ fn prepare(inner: &Arc<Inner>, cmdline: &str, cpus: u32) {
             let vcpu = area.vcpus().add(i as usize);
             (&raw mut (*vcpu).self_).write(vcpu as u64);
             (&raw mut (*vcpu).cpu).write(i);
+            (&raw mut (*vcpu).program).write(memory.base.0 + inner.header.program);
             (*vcpu).deadline.store(u64::MAX, Ordering::Relaxed);
+            if inner.member.is_some() {
+                (*vcpu).patience.store(bias::NEVER, Ordering::Relaxed);
+            }
         }
         area.ops().write(table(Arc::as_ptr(inner)));
         area.boot().write(abi::Boot {
@@ -208,8 +239,12 @@ fn prepare(inner: &Arc<Inner>, cmdline: &str, cpus: u32) {
             user_end: memory.user.end.0,
             shown_start: memory.shown.start.0,
             shown_end: memory.shown.end.0,
+            program_start: memory.program.start.0,
+            program_end: memory.program.end.0,
             nr_vcpus: cpus,
             randomised: u32::from(memory.randomised),
+            shared: inner.process(),
+            pad: 0,
             vcpus: area.vcpus(),
             init_thread: area.init_thread().ptr(),
             virtio: area.virtio(),
@@ -232,6 +267,15 @@ fn start(inner: &Arc<Inner>, working_set: u64) -> Result<(), BootError> {
         })?;
         inner.add_service(thread);
     }
+    if inner.member.is_some() {
+        let threads = supervise::spawn(inner).map_err(|error| {
+            cpu.unlock();
+            BootError::Thread(error)
+        })?;
+        for thread in threads {
+            inner.add_service(thread);
+        }
+    }
     if working_set != 0 {
         // Without it all is well, but slower.
         if let Ok(Some(thread)) = ahead::spawn(inner, working_set) {
@@ -240,7 +284,7 @@ fn start(inner: &Arc<Inner>, working_set: u64) -> Result<(), BootError> {
     }
     let caller = Caller {
         slot: inner.area.init_thread(),
-        tid: thread::tid(),
+        tid: inner.tid(),
     };
     // SAFETY: the slot is ours until the kernel answers.
     unsafe { caller.slot.ask(abi::NR_BOOT, &[0; 6]) };

@@ -2,7 +2,7 @@
 //! virtual CPU, and by message, when it is not or when it had to wait.
 //! The fastest way is that of a thread which kept the CPU's lock (bias.rs).
 
-use crate::abi::{self, EXIT_DEAD, EXIT_RETURNED, EXIT_RUNNABLE};
+use crate::abi::{self, EXIT_DEAD, EXIT_RETURNED, EXIT_RUNNABLE, THREAD_WANTED};
 use crate::bias;
 use crate::cpu::{self, rdgsbase, Cpu, CpuNumber};
 use crate::futex;
@@ -44,14 +44,12 @@ impl Inner {
     /// Little is kept across the gate, since every register that is must be saved
     /// first: afterwards the GS base tells the CPU once more.
     #[inline]
-    pub fn call(self: &Arc<Self>, nr: i64, args: &[u64; 6]) -> i64 {
-        let Some(cpu) = self.cpu_of_this_thread() else {
-            return self.call_unkept(nr, args);
+    pub fn call(self: &Arc<Self>, nr: i64, args: [u64; 6]) -> i64 {
+        let [a, b, c, d, e, f] = args;
+        let Some(slot) = self.cpu_of_this_thread().and_then(Cpu::enter_biased) else {
+            return self.call_unkept(nr, a, b, c, d, e, f);
         };
-        let Some(slot) = cpu.enter_biased() else {
-            return self.call_unkept(nr, args);
-        };
-        let exit = (self.gate.call)(cpu.ptr(), nr, args.as_ptr());
+        let exit = self.gate.call(nr, args);
         if exit.reason == EXIT_RETURNED && bias::leave(slot) {
             return exit.ret;
         }
@@ -67,10 +65,9 @@ impl Inner {
             return None;
         }
         let gs = rdgsbase();
-        // SAFETY: an address of one of this kernel's CPUs, as nothing else has a
-        // GS base in this range.
-        (gs.wrapping_sub(self.area.vcpus() as u64) < self.kept_bytes)
-            .then(|| unsafe { Cpu::new(gs as *mut abi::Vcpu) })
+        // SAFETY: that of one of this kernel's CPUs, as nothing else has a GS base in
+        // this range.
+        (gs.wrapping_sub(self.first_base) < self.kept_bytes).then(|| unsafe { Cpu::at_base(gs) })
     }
 
     /// The end of a call on a kept CPU that somebody else wants, or that switched
@@ -78,7 +75,7 @@ impl Inner {
     #[cold]
     fn call_disturbed(self: &Arc<Self>, slot: ThreadSlot, exit: abi::Exit) -> i64 {
         // SAFETY: this thread was just inside of it.
-        let cpu = unsafe { Cpu::new(rdgsbase() as *mut abi::Vcpu) };
+        let cpu = unsafe { Cpu::at_base(rdgsbase()) };
         if exit.reason == EXIT_RETURNED {
             cpu.leave_disturbed();
             if let Ok(caller) = thread::caller(self, Wait::Inside) {
@@ -99,8 +96,21 @@ impl Inner {
         }
     }
 
+    /// Its arguments are words, so that the way that does not come here has them in
+    /// registers only.
     #[inline(never)]
-    fn call_unkept(self: &Arc<Self>, nr: i64, args: &[u64; 6]) -> i64 {
+    #[expect(clippy::too_many_arguments, reason = "as many as a system call has")]
+    fn call_unkept(
+        self: &Arc<Self>,
+        nr: i64,
+        a: u64,
+        b: u64,
+        c: u64,
+        d: u64,
+        e: u64,
+        f: u64,
+    ) -> i64 {
+        let args = &[a, b, c, d, e, f];
         match thread::caller(self, Wait::Inside) {
             Ok(caller) => {
                 let ret = self.call_as(caller, nr, args);
@@ -114,7 +124,7 @@ impl Inner {
     /// While time stands still, all that a call has set going is done before it
     /// returns: beside the program it would go on for as long as the host pleases
     /// until the next call comes between.
-    fn settle(&self, caller: Caller) {
+    pub fn settle(&self, caller: Caller) {
         if !self.clock.is_still() || cpu::is_inside() {
             return;
         }
@@ -134,7 +144,7 @@ impl Inner {
 
     /// Run a CPU whose lock this thread holds until nothing wants it any more.
     pub fn exhaust(&self, cpu: Cpu, tid: Tid) {
-        cpu.occupy(tid);
+        self.occupy(cpu, tid);
         loop {
             let reason = (self.gate.enter)(cpu.ptr()).reason;
             if reason != EXIT_RUNNABLE {
@@ -164,13 +174,17 @@ impl Inner {
         self.settle(caller);
     }
 
-    fn call_as(&self, caller: Caller, nr: i64, args: &[u64; 6]) -> i64 {
+    pub fn call_as(&self, caller: Caller, nr: i64, args: &[u64; 6]) -> i64 {
         let slot = caller.slot;
+        if self.member.is_some() && slot.process().load(Ordering::Relaxed) != self.process() {
+            // A parent's, that its fork has a copy of.
+            return -i64::from(libc::ENOTSUP);
+        }
         let cpu = self.cpu(CpuNumber(slot.vcpu().load(Ordering::Relaxed)));
         if cpu.try_lock() {
             if cpu.current_task().load(Ordering::Relaxed) == slot.task().load(Ordering::Relaxed) {
-                cpu.occupy(caller.tid);
-                let exit = (self.gate.call)(cpu.ptr(), nr, args.as_ptr());
+                self.occupy(cpu, caller.tid);
+                let exit = self.gate.call(nr, *args);
                 if exit.reason == EXIT_RETURNED {
                     cpu.release(slot);
                     self.do_errands(cpu, caller.tid);
@@ -183,16 +197,38 @@ impl Inner {
         self.request(caller, nr, args, Wait::Inside)
     }
 
+    /// Go in with the lock of a CPU.
+    #[inline]
+    pub fn occupy(&self, cpu: Cpu, tid: Tid) {
+        if self.member.is_some() {
+            self.look_at_windows();
+        }
+        cpu.occupy(tid);
+    }
+
     /// By message: put the request into the slot and see that it gets done.
     #[cold]
     pub fn request(&self, caller: Caller, nr: i64, args: &[u64; 6], how: Wait) -> i64 {
+        match self.post(caller, nr, args, how) {
+            Ok(cpu) => self.wait(caller, cpu, how),
+            Err(answer) => answer,
+        }
+    }
+
+    /// Put the request into the slot, for the CPU that it says. An error is the answer.
+    #[inline]
+    pub fn post(&self, caller: Caller, nr: i64, args: &[u64; 6], how: Wait) -> Result<Cpu, i64> {
         let slot = caller.slot;
         if self.is_dead() {
-            return GONE;
+            return Err(GONE);
         }
         // Before the slot is touched: a call that is under way uses what is in it.
         if cpu::is_inside() || slot.inside().load(Ordering::Relaxed) != 0 {
-            return -i64::from(libc::EDEADLK);
+            return Err(-i64::from(libc::EDEADLK));
+        }
+        if slot.task().load(Ordering::Acquire) == 0 {
+            // It has ended, by exit(2), or its process has.
+            return Err(-i64::from(libc::ESRCH));
         }
         // SAFETY: the slot is idle, so it is the caller's to write.
         unsafe { slot.ask(nr, args) };
@@ -226,7 +262,7 @@ impl Inner {
             }
             cpu.kick();
         }
-        self.wait(caller, cpu, how)
+        Ok(cpu)
     }
 
     /// The call has switched tasks, so this thread came out of the kernel for
@@ -244,7 +280,11 @@ impl Inner {
         let slot = caller.slot;
         let mut favours = FAVOURS;
         while reason == EXIT_RUNNABLE {
-            if slot.state().load(Ordering::Acquire) == abi::THREAD_DONE {
+            let state = slot.state().load(Ordering::Acquire);
+            if state == THREAD_WANTED {
+                break;
+            }
+            if state == abi::THREAD_DONE {
                 if favours == 0 || cpu.waiters().load(Ordering::Relaxed) < 2 {
                     break;
                 }
@@ -267,11 +307,17 @@ impl Inner {
         cpu.unlock();
     }
 
+    /// Wait for the answer to a request that is in the caller's slot already.
+    pub fn await_answer(&self, caller: Caller) -> i64 {
+        self.wait(caller, self.cpu(CpuNumber::FIRST), Wait::Inside)
+    }
+
     /// Until the result is in the slot: enter when the CPU is free, since then
     /// nobody else does our work, spin while the result may be near, and sleep.
     fn wait(&self, caller: Caller, cpu: Cpu, how: Wait) -> i64 {
         let slot = caller.slot;
         let mut spin = Spin::new(slot, cpu, self.spin && how == Wait::Inside);
+        let mut slept = false;
         loop {
             let state = slot.state().load(Ordering::Acquire);
             if state == abi::THREAD_DONE {
@@ -279,8 +325,12 @@ impl Inner {
                 // SAFETY: the kernel is done with the slot.
                 return unsafe { slot.answer() };
             }
-            if self.is_dead() {
+            if self.is_dead() || self.is_orphaned_after(slept) {
                 return GONE;
+            }
+            if state == THREAD_WANTED {
+                self.come(caller);
+                continue;
             }
             if how == Wait::Inside
                 && cpu.pending().load(Ordering::Relaxed) != 0
@@ -290,7 +340,7 @@ impl Inner {
                     cpu.unlock();
                     continue;
                 }
-                cpu.occupy(caller.tid);
+                self.occupy(cpu, caller.tid);
                 let reason = (self.gate.enter)(cpu.ptr()).reason;
                 self.run(cpu, caller, reason);
                 continue;
@@ -303,10 +353,48 @@ impl Inner {
             fence(Ordering::SeqCst);
             spin.sleeps();
             if slot.state().load(Ordering::Acquire) == state && !self.is_dead() {
-                futex::wait(slot.state(), state, None);
+                futex::wait(slot.state(), state, self.nap());
             }
             slot.sleeping().store(0, Ordering::Relaxed);
             spin.slept();
+            slept = true;
         }
+    }
+
+    fn is_orphaned_after(&self, slept: bool) -> bool {
+        slept && self.member.is_some() && self.is_orphaned()
+    }
+
+    /// This thread's task goes on in this process only, and waits at its CPU for that.
+    #[cold]
+    pub fn come(&self, caller: Caller) {
+        /// Who is there has switched to the task, or come in for an interrupt, and
+        /// leaves: on another processor at once, on this one when it has it.
+        const AT_ONCE: u32 = 500;
+        const SOON: u32 = 600;
+        let slot = caller.slot;
+        let cpu = self.cpu(CpuNumber(slot.vcpu().load(Ordering::Relaxed)));
+        for tries in 0.. {
+            if slot.state().load(Ordering::Acquire) != THREAD_WANTED || self.is_dead() {
+                return;
+            }
+            if cpu.try_lock() {
+                break;
+            }
+            match tries {
+                0..AT_ONCE => std::hint::spin_loop(),
+                AT_ONCE..SOON => std::thread::yield_now(),
+                _ => std::thread::sleep(std::time::Duration::from_micros(50)),
+            }
+            if tries % 10_000 == 10_000 - 1 {
+                self.is_orphaned();
+            }
+        }
+        if self.is_dead() {
+            return cpu.unlock();
+        }
+        self.occupy(cpu, caller.tid);
+        let reason = (self.gate.enter)(cpu.ptr()).reason;
+        self.run(cpu, caller, reason);
     }
 }

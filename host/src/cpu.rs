@@ -11,14 +11,14 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 type Start = extern "sysv64" fn(*mut abi::Vcpu, *const abi::Boot) -> Exit;
-type Call = extern "sysv64" fn(*mut abi::Vcpu, i64, *const u64) -> Exit;
 type Enter = extern "sysv64" fn(*mut abi::Vcpu) -> Exit;
 
 /// The image's entry points.
 #[derive(Clone, Copy)]
 pub struct Gate {
     pub start: Start,
-    pub call: Call,
+    /// Where the instruction that takes registers as a system call's goes.
+    call: u64,
     pub enter: Enter,
 }
 
@@ -31,10 +31,38 @@ impl Gate {
         unsafe {
             Self {
                 start: std::mem::transmute::<u64, Start>(at(h.start)),
-                call: std::mem::transmute::<u64, Call>(at(h.call)),
+                call: at(h.call),
                 enter: std::mem::transmute::<u64, Enter>(at(h.enter)),
             }
         }
+    }
+}
+
+impl Gate {
+    /// A system call on the CPU at the GS base, for the task that is current there.
+    ///
+    /// The arguments are in registers all the way. What the kernel needs again it
+    /// keeps, so nothing has to be saved here.
+    #[inline]
+    pub fn call(&self, nr: i64, args: [u64; 6]) -> Exit {
+        let (ret, reason);
+        // SAFETY: the gate preserves what clobber_abi does not name. What the call does
+        // to memory is up to its caller (`Kernel::syscall`).
+        unsafe {
+            asm!(
+                "call {gate}",
+                gate = in(reg) self.call,
+                inlateout("rax") nr => ret,
+                in("rdi") args[0],
+                in("rsi") args[1],
+                inlateout("rdx") args[2] => reason,
+                in("r10") args[3],
+                in("r8") args[4],
+                in("r9") args[5],
+                clobber_abi("sysv64"),
+            );
+        }
+        Exit { ret, reason }
     }
 }
 
@@ -76,6 +104,40 @@ impl Cpu {
         self.0
     }
 
+    /// The CPU with this GS base: its page, or another mapping of it, ends there.
+    ///
+    /// # Safety
+    /// As for [`Self::new`]; the base is one of a thread that is inside, or was.
+    #[inline]
+    pub unsafe fn at_base(gs: u64) -> Self {
+        Self((gs - abi::VCPU_SIZE as u64) as *mut abi::Vcpu)
+    }
+
+    /// The structure of the CPU that this thread is inside of. The GS base itself may
+    /// be behind another mapping of it.
+    ///
+    /// # Safety
+    /// It is inside of one, of whichever kernel.
+    pub unsafe fn here() -> *mut abi::Vcpu {
+        // SAFETY: inside, the GS base is behind the page of a CPU.
+        unsafe { Self::here_at(gs()) }
+    }
+
+    /// The structure of the CPU that is mapped below this GS base.
+    ///
+    /// # Safety
+    /// There is one.
+    pub unsafe fn here_at(gs: u64) -> *mut abi::Vcpu {
+        // SAFETY: the page's first word is the address that all know it by.
+        unsafe { (&raw const (*Self::at_base(gs).0).self_).read() as *mut abi::Vcpu }
+    }
+
+    /// The GS base of those who are inside.
+    #[inline]
+    pub fn base(self) -> u64 {
+        self.0 as u64 + abi::VCPU_SIZE as u64
+    }
+
     #[inline]
     pub fn number(self) -> CpuNumber {
         // SAFETY: valid as `new` was promised; written before the kernel ran.
@@ -89,7 +151,9 @@ impl Cpu {
         irq_enabled = irq_enabled: AtomicU32,
         current_task = current_task: AtomicU64,
         lock = lock: AtomicU32,
-        holder = holder: AtomicU32,
+        holder = holder: AtomicU64,
+        /// Signals that have reached a thread inside.
+        taken = taken: AtomicU32,
         online = online: AtomicU32,
         requests = requests: AtomicU64,
         deadline = deadline: AtomicU64,
@@ -102,6 +166,8 @@ impl Cpu {
         patience = patience: AtomicU32,
         spinners = spinners: AtomicU32,
         waiters = waiters: AtomicU32,
+        /// The `struct tane_caller` of the thread inside, if it has one.
+        caller = caller: AtomicU64,
     }
 
     #[inline]
@@ -145,7 +211,7 @@ impl Cpu {
     /// sees it by itself, and reports it when it stops spinning.
     #[cold]
     pub fn report(self) {
-        if self.spinners().load(Ordering::SeqCst) == 0 {
+        if self.spinners().load(Ordering::SeqCst) as i32 <= 0 {
             self.kick();
         }
     }
@@ -153,8 +219,9 @@ impl Cpu {
     /// Make this thread the one that is inside: the caller holds the lock.
     #[inline]
     pub fn occupy(self, tid: Tid) {
-        set_gs(self.0 as u64);
+        set_gs(self.base());
         set_inside(true);
+        self.caller().store(PROGRAM.get(), Ordering::Relaxed);
         self.holder().store(tid.0, Ordering::Relaxed);
     }
 
@@ -182,6 +249,13 @@ impl Cpu {
 
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
+    static PROGRAM: Cell<u64> = const { Cell::new(0) };
+}
+
+/// What this thread does inside from now on is for a program, whose `struct
+/// tane_caller` this is; 0: for the library.
+pub fn set_program(caller: u64) {
+    PROGRAM.set(caller);
 }
 
 #[inline]
@@ -194,6 +268,15 @@ pub fn set_inside(inside: bool) {
 /// the program's. A call would wait for itself.
 pub fn is_inside() -> bool {
     INSIDE.with(Cell::get)
+}
+
+/// What this thread does for a kernel it does outside, and never goes in: whoever asks
+/// which CPU it is inside of is told of none.
+pub fn stand_outside() {
+    #[repr(align(4096))]
+    struct Nowhere(#[allow(dead_code)] [u8; abi::VCPU_SIZE]);
+    static NOWHERE: Nowhere = Nowhere([0; abi::VCPU_SIZE]);
+    set_gs(&raw const NOWHERE as u64 + abi::VCPU_SIZE as u64);
 }
 
 const HWCAP2_FSGSBASE: libc::c_ulong = 1 << 1;
@@ -220,7 +303,7 @@ pub fn rdgsbase() -> u64 {
     gs
 }
 
-/// This thread's GS base, the address of the virtual CPU it last occupied.
+/// This thread's GS base, behind the virtual CPU that it last occupied.
 #[inline]
 pub fn gs() -> u64 {
     if FSGSBASE.load(Ordering::Relaxed) {
@@ -246,5 +329,20 @@ pub fn set_gs(value: u64) {
         const ARCH_SET_GS: i32 = 0x1001;
         // SAFETY: as above.
         unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, value) };
+    }
+}
+
+/// A handler begins with the flags of the code that it interrupted, but for a few. A
+/// program may have set AC, with which an unaligned access is one more fault.
+pub fn allow_unaligned() {
+    const AC: i32 = 1 << 18;
+    // SAFETY: changes one flag, with which no code is compiled.
+    unsafe {
+        asm!(
+            "pushfq",
+            "and dword ptr [rsp], {keep}",
+            "popfq",
+            keep = const !AC,
+        );
     }
 }

@@ -8,7 +8,7 @@
 
 use crate::abi::EXIT_RUNNABLE;
 use crate::call::FAVOURS;
-use crate::cpu::{self, Cpu, CpuNumber};
+use crate::cpu::{Cpu, CpuNumber};
 use crate::inner::Inner;
 use crate::thread::Tid;
 use std::cell::Cell;
@@ -27,11 +27,9 @@ pub fn none_for_this_thread() {
 impl Inner {
     /// The CPU that this thread is inside of.
     fn here(&self) -> Option<Cpu> {
-        let gs = cpu::gs();
-        self.cpus()
-            .iter()
-            .find(|cpu| cpu.ptr() as u64 == gs)
-            .copied()
+        // SAFETY: it is inside of one.
+        let here = unsafe { Cpu::here() };
+        self.cpus().iter().find(|cpu| cpu.ptr() == here).copied()
     }
 
     /// Called inside a CPU to kick another one: whether this thread will look
@@ -59,7 +57,7 @@ impl Inner {
         }
     }
 
-    fn kick_all(&self, mut kicks: u32) {
+    pub fn kick_all(&self, mut kicks: u32) {
         while kicks != 0 {
             self.cpu(CpuNumber(kicks.trailing_zeros())).kick();
             kicks &= kicks - 1;
@@ -86,7 +84,7 @@ impl Inner {
                 cpu.kick();
                 continue;
             }
-            cpu.occupy(tid);
+            self.occupy(cpu, tid);
             let mut reason = (self.gate.enter)(cpu.ptr()).reason;
             for _ in 0..FAVOURS {
                 if reason != EXIT_RUNNABLE {

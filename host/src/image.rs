@@ -1,12 +1,13 @@
 //! The kernel image: an ELF file whose code and data are mapped, not copied.
 
-use crate::abi;
+use crate::{abi, provisions};
 use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const PAGE: u64 = 4096;
 const R_X86_64_RELATIVE: u64 = 8;
@@ -82,7 +83,7 @@ impl std::error::Error for ImageError {
 #[derive(Debug)]
 pub struct Image {
     path: PathBuf,
-    file: File,
+    file: Arc<File>,
     /// Where in the file the image's first byte is.
     text_offset: u64,
     /// Where in the file the byte at `header.text_end` is, and how many bytes
@@ -98,7 +99,7 @@ impl Image {
     /// the sizes of everything that host and kernel share.
     pub fn open(path: &Path) -> Result<Self, ImageError> {
         let path = path.to_path_buf();
-        let file = File::open(&path).map_err(|e| ImageError::Io(path.clone(), e))?;
+        let file = provisions::image(&path).map_err(|e| ImageError::Io(path.clone(), e))?;
         let len = file
             .metadata()
             .map_err(|e| ImageError::Io(path.clone(), e))?
@@ -151,17 +152,25 @@ impl Image {
     /// file and relocate the data. Of constants hardly a page has an address in it,
     /// and most are never looked at: they stay the file's.
     ///
+    /// `shared`: with processes that are forked later, so what is written while they
+    /// are there is copied into RAM. Constants are not: they are equal by then.
+    ///
     /// # Safety
     /// `base` is the start of at least `header.image_end` bytes of zeroed,
     /// writable memory that nobody else uses yet.
-    pub(crate) unsafe fn load(&self, base: *mut u8) -> Result<(), ImageError> {
+    pub(crate) unsafe fn load(&self, base: *mut u8, shared: bool) -> Result<(), ImageError> {
         let h = &self.header;
         let (read, fd) = (libc::PROT_READ, self.file.as_raw_fd());
+        let data = h.text_end + self.data_len;
+        let private = match shared {
+            true => h.rodata_end.min(data) & !(PAGE - 1),
+            false => data,
+        };
         for (at, len, prot, offset) in [
             (0, h.text_end, read | libc::PROT_EXEC, self.text_offset),
             (
                 h.text_end,
-                self.data_len,
+                private - h.text_end,
                 read | libc::PROT_WRITE,
                 self.data_offset,
             ),
@@ -177,8 +186,19 @@ impl Image {
                 return Err(self.io(io::Error::last_os_error()));
             }
         }
+        if private < data {
+            // SAFETY: in the caller's memory, as the header was checked.
+            let rest = unsafe {
+                let len = (data - private) as usize;
+                std::slice::from_raw_parts_mut(base.add(private as usize), len)
+            };
+            let offset = self.data_offset + (private - h.text_end);
+            self.file
+                .read_exact_at(rest, offset)
+                .map_err(|error| self.io(error))?;
+        }
         // The file goes on in the last page, with what is not the kernel's.
-        let end = (h.text_end + self.data_len) as usize;
+        let end = data as usize;
         let rest = end.next_multiple_of(PAGE as usize) - end;
         // SAFETY: the end of a page that was just mapped, writable.
         unsafe {

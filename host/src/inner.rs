@@ -3,16 +3,18 @@
 use crate::abi;
 use crate::area::Area;
 use crate::bias;
-use crate::call::{Caller, Wait};
+use crate::call::Wait;
 use crate::clock::Clock;
 use crate::cpu::{Cpu, CpuNumber, Gate};
 use crate::futex;
 use crate::kernel::Doorbell;
 use crate::log::Log;
 use crate::memory::Memory;
+use crate::processes::Member;
+use crate::run_counts::Counts;
 use crate::thread::Tid;
-use crate::{service, signals, thread};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::{fork, service, signals};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock, Weak};
 use std::thread::JoinHandle;
 
@@ -26,19 +28,22 @@ pub(crate) struct Inner {
     pub clock: Clock,
     /// Whether threads look for a result before they sleep.
     pub spin: bool,
-    /// The size of the CPUs, 0 if no thread can keep one between its calls.
+    /// The GS base of the first CPU, and the size of all of them: 0 if no thread can
+    /// keep one between its calls.
+    pub first_base: u64,
     pub kept_bytes: u64,
+    pub counts: Counts,
     cpus: Vec<Cpu>,
     doorbells: Vec<RwLock<Option<Arc<dyn Doorbell>>>>,
-    /// Serialises requests through process 1's slot.
+    /// Serialises requests through process 1's slot, in a kernel that is not shared.
     init: Mutex<()>,
-    /// 0 alive; 1 dying: the reason is set; 2 dead: everyone knows.
-    dead: AtomicU32,
+    /// What this process is among those that share the kernel, if any may.
+    pub member: Option<Member>,
     reason: Mutex<Option<Death>>,
     service: Mutex<Vec<JoinHandle<()>>>,
     registered: bool,
-    /// `thread::forks()` of the process that made it.
-    forks: u64,
+    /// `fork::count()` of the process that made it, or that has a part in it.
+    pub forks: AtomicU64,
 }
 
 #[derive(Clone)]
@@ -67,19 +72,32 @@ pub(crate) struct Parts {
     pub log: Log,
     pub clock: Clock,
     pub spin: bool,
+    pub shared: bool,
+}
+
+/// Those that forks of this process are going to share.
+pub(crate) fn shared() -> Vec<Arc<Inner>> {
+    let kernels = KERNELS.read().unwrap_or_else(|e| e.into_inner());
+    let alive = kernels.iter().filter_map(|(_, kernel)| kernel.upgrade());
+    alive
+        .filter(|k| k.member.is_some() && !k.is_foreign() && !k.is_dead())
+        .collect()
 }
 
 impl Inner {
     /// A kernel that the process knows of but that has not run yet. `None`: the
     /// process has too many.
     pub fn new(parts: Parts, cpus: u32) -> Option<Arc<Self>> {
+        let member = parts.shared.then(|| Member::first(&parts.area));
         let mut inner = Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             // SAFETY: the CPUs live in the area, which lives as long as this.
             cpus: (0..cpus as usize)
                 .map(|i| unsafe { Cpu::new(parts.area.vcpus().add(i)) })
                 .collect(),
-            kept_bytes: if bias::possible() {
+            // SAFETY: as above.
+            first_base: unsafe { Cpu::new(parts.area.vcpus()) }.base(),
+            kept_bytes: if bias::possible() && !parts.shared {
                 cpus as u64 * size_of::<abi::Vcpu>() as u64
             } else {
                 0
@@ -91,13 +109,14 @@ impl Inner {
             log: parts.log,
             clock: parts.clock,
             spin: parts.spin,
+            counts: Counts::new(),
             doorbells: (0..abi::MAX_DEVICES).map(|_| RwLock::new(None)).collect(),
             init: Mutex::new(()),
-            dead: AtomicU32::new(0),
+            member,
             reason: Mutex::new(None),
             service: Mutex::new(Vec::new()),
             registered: false,
-            forks: thread::forks(),
+            forks: AtomicU64::new(fork::count()),
         };
         inner.registered = signals::register(&inner);
         if !inner.registered {
@@ -128,11 +147,17 @@ impl Inner {
 
     /// Why it ended: after a panic or fault the oops text, symbolised.
     pub fn last_words(&self) -> String {
-        let death = self
-            .reason
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .clone();
+        let death = match &self.member {
+            None => self
+                .reason
+                .lock()
+                .unwrap_or_else(|e| e.into_inner())
+                .clone(),
+            Some(_) => {
+                let said = self.area.common().shared.last_words();
+                said.map(|(panicked, text)| Death { panicked, text })
+            }
+        };
         match death {
             None => String::from("the kernel is alive"),
             Some(death) if !death.panicked => death.text,
@@ -150,34 +175,40 @@ impl Inner {
 
     /// This process is a fork of the one that made the kernel.
     pub fn is_foreign(&self) -> bool {
-        self.forks != thread::forks()
+        self.forks.load(Ordering::Relaxed) != fork::count()
     }
 
     #[inline]
     pub fn is_dead(&self) -> bool {
-        self.dead.load(Ordering::Relaxed) != 0
+        self.area.common().dead.load(Ordering::Relaxed) != 0
     }
 
     /// The kernel says that it ends. It leaves right after.
     pub fn kernel_died(&self, code: u32, text: &str) {
-        let mut reason = self.reason.lock().unwrap_or_else(|e| e.into_inner());
-        reason.get_or_insert(Death {
-            panicked: code != 0,
-            text: text.to_owned(),
-        });
-        self.dead.store(1, Ordering::SeqCst);
+        if self.member.is_some() {
+            self.area.common().shared.say_last(code != 0, text);
+        } else {
+            let mut reason = self.reason.lock().unwrap_or_else(|e| e.into_inner());
+            reason.get_or_insert(Death {
+                panicked: code != 0,
+                text: text.to_owned(),
+            });
+        }
+        self.area.common().dead.store(1, Ordering::SeqCst);
     }
 
     /// Tell everyone who waits, and make the fast way fail for good.
     pub fn bury(&self) {
-        self.dead.store(2, Ordering::SeqCst);
+        self.area.common().dead.store(2, Ordering::SeqCst);
+        // Not `current_task`: threads that are inside, and about to leave, read it.
+        self.area.forget_tasks();
         for cpu in &self.cpus {
-            cpu.current_task().store(u64::MAX, Ordering::SeqCst);
             cpu.revoke();
             cpu.kick_futex().fetch_add(1, Ordering::SeqCst);
             futex::wake(cpu.kick_futex());
         }
         self.area.wake_all();
+        crate::run::end_all(self);
         for slot in 0..abi::MAX_DEVICES {
             // SAFETY: in the area.
             let state = unsafe { &(*self.virtio(slot)).state };
@@ -185,6 +216,16 @@ impl Inner {
             if state.load(Ordering::SeqCst) != abi::VIRTIO_EMPTY {
                 futex::wake(state);
             }
+        }
+        if self.member.is_some() {
+            self.area.common().shared.ring();
+        }
+    }
+
+    /// Have all who are inside leave for the last time.
+    pub fn stop_all(&self) {
+        for cpu in &self.cpus {
+            cpu.raise(abi::IRQ_STOP);
         }
     }
 
@@ -204,6 +245,9 @@ impl Inner {
         let Some(doorbell) = self.doorbells.get(slot) else {
             return;
         };
+        if !self.is_first() {
+            return self.ring_first(slot, queue);
+        }
         let doorbell = doorbell.read().unwrap_or_else(|e| e.into_inner()).clone();
         if let Some(doorbell) = doorbell {
             match queue {
@@ -222,13 +266,14 @@ impl Inner {
     }
 
     /// A request through process 1's slot, for what only it can do.
-    pub fn init_request(&self, tid: Tid, nr: i64, arg: u64, how: Wait) -> i64 {
+    pub fn init_request(&self, tid: Tid, nr: i64, [a, b]: [u64; 2], how: Wait) -> i64 {
+        let args = [a, b, 0, 0, 0, 0];
+        if let Some(member) = &self.member {
+            let _one = member.ask();
+            return self.request(self.leader(tid), nr, &args, how);
+        }
         let _one = self.init.lock().unwrap_or_else(|e| e.into_inner());
-        let caller = Caller {
-            slot: self.area.init_thread(),
-            tid,
-        };
-        self.request(caller, nr, &[arg, 0, 0, 0, 0, 0], how)
+        self.request(self.leader(tid), nr, &args, how)
     }
 
     fn stop_devices(&self) {
@@ -243,16 +288,17 @@ impl Inner {
     pub fn stop(&self, text: &str) {
         self.kernel_died(0, text);
         // Nobody goes in after, not even to answer those who are inside.
+        self.stop_all();
         for cpu in &self.cpus {
-            cpu.raise(abi::IRQ_STOP);
-        }
-        for cpu in &self.cpus {
-            service::seize(*cpu);
+            service::seize(self, *cpu);
         }
         self.bury();
         for cpu in &self.cpus {
             cpu.pending().store(0, Ordering::SeqCst);
             cpu.unlock();
+        }
+        if !self.is_first() {
+            return;
         }
         for thread in self.service.lock().unwrap().drain(..) {
             thread.join().ok();
@@ -263,7 +309,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if self.is_foreign() {
+        if self.is_foreign() || !self.is_first() {
             // Only the mapping is ours; the kernel is the parent's.
             for thread in self.service.lock().unwrap().drain(..) {
                 std::mem::forget(thread);

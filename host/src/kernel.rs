@@ -1,7 +1,8 @@
 //! A kernel, as programs and devices see it.
 
 use crate::abi;
-use crate::cpu::CpuNumber;
+use crate::cpu::{Cpu, CpuNumber};
+use crate::fork;
 use crate::futex;
 use crate::inner::Inner;
 use std::sync::atomic::Ordering;
@@ -48,11 +49,19 @@ impl Kernel {
         Self { inner }
     }
 
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+
     /// A Linux system call, by x86-64 number and with its raw arguments:
     /// pointers are this process's own. Returns what Linux returns, a negative
     /// errno for an error; `-ESHUTDOWN` once the kernel has died or was halted
     /// ([`Self::last_words`] says why); `-ENOTSUP` in a fork of the process that
-    /// booted it. Blocks this thread when Linux blocks.
+    /// booted it, unless it is [shared](crate::Builder::shared). Blocks this thread when
+    /// Linux blocks.
+    ///
+    /// exit(2) ends this thread's task, not the thread: it returns 0, and what the thread
+    /// calls later is answered with `-ESRCH`.
     ///
     /// # Safety
     /// The call may read and write what its arguments point to, as the man page
@@ -64,7 +73,7 @@ impl Kernel {
     /// thread is answered with `-EDEADLK`.
     #[inline]
     pub unsafe fn syscall(&self, nr: i64, args: [u64; 6]) -> i64 {
-        self.inner.call(nr, &args)
+        self.inner.call(nr, args)
     }
 
     /// Where it is.
@@ -73,6 +82,18 @@ impl Kernel {
             base: self.inner.memory.base.0,
             ram_size: self.inner.memory.ram_size,
             randomised: self.inner.memory.randomised,
+        }
+    }
+
+    /// The Linux process of the child that this thread's last fork(2) made, for wait4(2).
+    /// Errors: `EAGAIN` if the kernel had no room for one: calls in that child answer
+    /// `-ENOTSUP`. `ENOTSUP` if the kernel is not shared
+    /// ([`Builder::shared`](crate::Builder::shared)) or this thread never forked.
+    pub fn forked(&self) -> std::io::Result<i32> {
+        match fork::last(self.inner.id) {
+            None => Err(std::io::Error::from_raw_os_error(libc::ENOTSUP)),
+            Some(0) => Err(std::io::Error::from_raw_os_error(libc::EAGAIN)),
+            Some(pid) => Ok(pid),
         }
     }
 
@@ -89,7 +110,7 @@ impl Kernel {
     /// Whether this process is a fork of the one that booted it. It then has
     /// copies of all handles and shares the memory, but nothing that serves it.
     pub fn is_foreign(&self) -> bool {
-        self.inner.is_foreign()
+        self.inner.is_foreign() || !self.inner.is_first()
     }
 
     /// Why it ended: after a panic or fault the oops text, symbolised.
@@ -121,6 +142,12 @@ impl Kernel {
         Interrupter {
             kernel: Arc::downgrade(&self.inner),
         }
+    }
+
+    /// Whether this thread is inside a kernel, and was called by it: in a device's
+    /// doorbell, or in the log's sink. What waits for the kernel then waits for itself.
+    pub fn is_inside(&self) -> bool {
+        crate::cpu::is_inside() || crate::thread::is_in_a_call(&self.inner)
     }
 
     /// Ask the kernel to look at changed device slots, for [`Self::wait_virtio`].
@@ -157,7 +184,8 @@ impl Interrupter {
             let cpu = kernel.cpu(CpuNumber::FIRST);
             cpu.raise(abi::IRQ_DEVICE0 + slot);
             // Inside another CPU nobody would look at this one.
-            if !inside || crate::cpu::gs() != cpu.ptr() as u64 {
+            // SAFETY: in a doorbell this thread is inside of a CPU.
+            if !inside || unsafe { Cpu::here() } != cpu.ptr() {
                 cpu.kick();
             }
         }

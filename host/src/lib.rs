@@ -6,12 +6,14 @@
 //! inner.rs     a kernel's state on this side
 //! image.rs     the ELF image: checks, mapping, relocation
 //! memory.rs    one memfd of RAM and the windows beside it
+//! provisions.rs images and memory files taken before a jail
 //! address.rs   physical and virtual addresses
 //! area.rs      what host and kernel share beside RAM: CPUs, slots, tables
 //! cpu.rs       a virtual CPU: its lock and its gates
 //! bias.rs      how one thread keeps that lock between its calls
 //! barrier.rs   what one thread has all others do
 //! call.rs      a system call: the fast way, and by message
+//! program.rs   threads of programs and modules, which jump to the gate
 //! spin.rs      how long a waiting thread looks before it sleeps
 //! errands.rs   what it does for other CPUs when it comes out of one
 //! thread.rs    host threads and the kernel tasks that serve them
@@ -19,9 +21,18 @@
 //! service.rs   one thread per virtual CPU for timers and device interrupts
 //! patience.rs  how soon they send a signal, and another
 //! signals.rs   faults and injected interrupts
+//! run.rs       host threads that run the program of a process, and come in for it
+//! run_counts.rs what programs asked for, counted
+//! run_block.rs the way out into it and back, and what handlers need
 //! ops.rs       what the kernel asks of its host
 //! clock.rs     the host's clocks, or time that stands still
 //! log.rs       the kernel's log
+//! processes.rs the processes that share a kernel
+//! fork.rs      how they come to be
+//! member.rs    what each does because of the others
+//! supervise.rs what the first of them does for the others
+//! reap.rs      what it does when one has ended
+//! ended.rs     how one of them ended
 //! abi.rs       the contract with the image (asm/host.h)
 //! shared.rs    how its structures are accessed
 //! ```
@@ -42,19 +53,30 @@ mod boot;
 mod call;
 mod clock;
 mod cpu;
+mod ended;
 mod errands;
+mod fork;
 mod futex;
 mod image;
 mod inner;
 mod kernel;
 mod log;
+mod member;
 mod memory;
 mod ops;
 mod patience;
+mod processes;
+mod program;
+mod provisions;
+mod reap;
+mod run;
+mod run_block;
+mod run_counts;
 mod service;
 mod shared;
 mod signals;
 mod spin;
+mod supervise;
 mod thread;
 mod thread_slot;
 #[cfg(tane_tsan)]
@@ -62,7 +84,11 @@ mod tsan;
 
 pub use address::{Physical, Virtual};
 pub use bias::prepare;
-pub use boot::{BootError, Builder};
+pub use boot::{BootError, Builder, MEMORY};
 pub use clock::Deterministic;
 pub use image::{Image, ImageError};
 pub use kernel::{Doorbell, Interrupter, Kernel, Layout};
+pub use program::{Diversion, Program, BELOW};
+pub use provisions::provide;
+pub use run::SpawnError;
+pub use run_counts::{CallCount, ProgramCounts};

@@ -1,29 +1,72 @@
 //! The kernel's log, as it comes. Bounded: the newest megabyte is kept.
 
+use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 use std::sync::Mutex;
 
 const KEEP: usize = 1 << 20;
+
+/// The log of a kernel that processes share, in memory of all of them: the newest pieces.
+#[repr(C)]
+pub struct Ring {
+    /// Bytes that were ever written. The kernel writes one piece at a time.
+    written: AtomicU64,
+    bytes: [AtomicU8; KEEP / 4],
+}
+
+impl Ring {
+    fn write(&self, piece: &[u8]) {
+        let at = self.written.load(Ordering::Acquire);
+        for (n, byte) in (at..).zip(piece) {
+            self.bytes[n as usize % self.bytes.len()].store(*byte, Ordering::Relaxed);
+        }
+        self.written
+            .store(at + piece.len() as u64, Ordering::Release);
+    }
+
+    fn read(&self) -> Vec<u8> {
+        let end = self.written.load(Ordering::Acquire);
+        let start = end.saturating_sub(self.bytes.len() as u64);
+        let byte = |n| self.bytes[n as usize % self.bytes.len()].load(Ordering::Relaxed);
+        (start..end).map(byte).collect()
+    }
+}
 
 type Sink = Box<dyn Fn(&str) + Send + Sync>;
 
 pub struct Log {
     text: Mutex<Vec<u8>>,
     sink: Option<Sink>,
+    ring: Option<*const Ring>,
 }
+
+// SAFETY: the ring is all atomics.
+unsafe impl Send for Log {}
+// SAFETY: the same.
+unsafe impl Sync for Log {}
 
 impl Log {
     /// `sink` gets every piece as soon as the kernel writes it. It runs inside
-    /// the kernel's CPU: it must be quick and must not call the kernel.
-    pub fn new(sink: Option<Sink>) -> Self {
+    /// the kernel's CPU: it must be quick and must not call the kernel. The `ring` of a
+    /// kernel that is shared outlives this.
+    pub fn new(sink: Option<Sink>, ring: Option<*const Ring>) -> Self {
         Self {
             text: Mutex::new(Vec::new()),
             sink,
+            ring,
         }
+    }
+
+    fn ring(&self) -> Option<&Ring> {
+        // SAFETY: as `new` was promised.
+        self.ring.map(|ring| unsafe { &*ring })
     }
 
     pub fn write(&self, piece: &[u8]) {
         if let Some(sink) = &self.sink {
             sink(&String::from_utf8_lossy(piece));
+        }
+        if let Some(ring) = self.ring() {
+            return ring.write(piece);
         }
         let mut text = self.text.lock().unwrap_or_else(|e| e.into_inner());
         if text.len() + piece.len() > KEEP {
@@ -35,6 +78,9 @@ impl Log {
     }
 
     pub fn text(&self) -> String {
+        if let Some(ring) = self.ring() {
+            return String::from_utf8_lossy(&ring.read()).into_owned();
+        }
         let text = self.text.lock().unwrap_or_else(|e| e.into_inner());
         String::from_utf8_lossy(&text).into_owned()
     }

@@ -11,10 +11,10 @@
 
 use crate::address::{Physical, Virtual};
 use crate::barrier::forget_instructions;
-use std::fs::File;
+use crate::provisions::MemoryFile;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 
 pub const PAGE: u64 = 4096;
 const GUARD: u64 = 2 << 20;
@@ -28,13 +28,15 @@ const FIXED_BASE: u64 = match cfg!(tane_tsan) {
 
 /// The reserved part of the address space. Unmapped when dropped.
 pub struct Memory {
-    fd: File,
+    fd: MemoryFile,
     /// Where physical address 0 is.
     pub base: Virtual,
     /// In bytes.
     pub ram_size: u64,
     pub vmalloc: Range<Virtual>,
     pub user: Range<Virtual>,
+    /// Where programs are, below `base`; empty if there is no room for any.
+    pub program: Range<Virtual>,
     /// The frames that can be shown in a window. Before and behind them, what the
     /// kernel sees in RAM is not the memfd's.
     pub shown: Range<Physical>,
@@ -47,34 +49,33 @@ pub struct Sizes {
     pub area: u64,
     pub vmalloc: u64,
     pub user: u64,
+    /// Whether to reserve the addresses of programs.
+    pub programs: bool,
+    /// Whether forks of this process are going to use it.
+    pub shared: bool,
 }
 
 impl Memory {
     pub fn new(sizes: &Sizes, randomise: bool) -> io::Result<Self> {
-        // SAFETY: plain system calls; the descriptor is ours alone.
-        let fd = unsafe {
-            let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-            let fd = libc::memfd_create(c"tane-ram".as_ptr(), flags);
-            if fd < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            File::from_raw_fd(fd)
+        let fd = match sizes.shared {
+            true => MemoryFile::alone(sizes.ram + sizes.area)?,
+            false => MemoryFile::new(sizes.ram + sizes.area)?,
         };
-        fd.set_len(sizes.ram + sizes.area)?;
-        let size = libc::F_SEAL_GROW | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
-        // SAFETY: no memory involved. What is inside cannot take more than it got.
-        unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, size) };
-
         let vmalloc = sizes.ram + sizes.area + GUARD;
         let user = vmalloc + sizes.vmalloc + GUARD;
         let total = user + sizes.user + GUARD;
-        let base = reserve(total, randomise)?;
+        let program = match sizes.programs {
+            true => reserve_programs()?,
+            false => Virtual(0)..Virtual(0),
+        };
+        let base = reserve(total, randomise, program.end)?;
         let memory = Self {
             fd,
             base,
             ram_size: sizes.ram,
             vmalloc: base + vmalloc..base + vmalloc + sizes.vmalloc,
             user: base + user..base + user + sizes.user,
+            program,
             shown: Physical(0)..Physical(sizes.ram),
             randomised: randomise,
         };
@@ -90,7 +91,8 @@ impl Memory {
 
     /// Show `len` bytes of the memfd from `pa` on at `va`.
     fn show(&self, va: Virtual, pa: Physical, len: u64, prot: i32) -> io::Result<()> {
-        // SAFETY: the range lies in our reservation, as every caller checks.
+        // SAFETY: the range lies in our reservation, as every caller checks, or in one
+        // that is there for it (program.rs).
         let at = unsafe {
             libc::mmap(
                 va.pointer(),
@@ -105,6 +107,12 @@ impl Memory {
             return Err(io::Error::last_os_error());
         }
         Ok(())
+    }
+
+    /// Show a page of the area at a second place.
+    pub fn show_area(&self, at: Virtual, page: *const u8) -> io::Result<()> {
+        let prot = libc::PROT_READ | libc::PROT_WRITE;
+        self.show(at, Physical(page as u64 - self.base.0), PAGE, prot)
     }
 
     /// Get the memory behind a part of RAM that will surely be used, at once:
@@ -129,7 +137,9 @@ impl Memory {
     /// and ordinary memory may come in huge pages: a few faults instead of a
     /// thousand, and fewer TLB misses ever after. The kernel keeps all frames from
     /// `shown.end` on: else one would be a page in RAM and another in a mapping of it.
-    pub fn populate_tail(&mut self, len: u64) -> io::Result<()> {
+    ///
+    /// `shared`: with other processes, so they are the memfd's after all.
+    pub fn populate_tail(&mut self, len: u64, shared: bool) -> io::Result<()> {
         const HUGE: u64 = 2 << 20;
         /// The part of RAM that may be lost to it.
         const LOST: u64 = 32;
@@ -140,14 +150,16 @@ impl Memory {
         };
         let at = (self.base + start).pointer();
         let len = self.ram_size - start;
-        let prot = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-        // SAFETY: RAM of a kernel that does not run yet, all zeros as before.
-        unsafe {
-            if libc::mmap(at, len as usize, prot, flags, -1, 0) == libc::MAP_FAILED {
-                return Err(io::Error::last_os_error());
+        if !shared {
+            let prot = libc::PROT_READ | libc::PROT_WRITE;
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+            // SAFETY: RAM of a kernel that does not run yet, all zeros as before.
+            unsafe {
+                if libc::mmap(at, len as usize, prot, flags, -1, 0) == libc::MAP_FAILED {
+                    return Err(io::Error::last_os_error());
+                }
+                libc::madvise(at, len as usize, libc::MADV_HUGEPAGE);
             }
-            libc::madvise(at, len as usize, libc::MADV_HUGEPAGE);
         }
         self.shown.end = Physical(start);
         self.populate(self.shown.end, len);
@@ -163,7 +175,7 @@ impl Memory {
         let Some(end) = va.checked_add(len) else {
             return false;
         };
-        [&self.vmalloc, &self.user]
+        [&self.vmalloc, &self.user, &self.program]
             .iter()
             .any(|window| va >= window.start && end <= window.end)
     }
@@ -203,6 +215,14 @@ impl Memory {
         unsafe { reserve_at(va, len, libc::MAP_FIXED).map(drop) }
     }
 
+    /// Everything that is shown in the vmalloc window: it comes back by faults.
+    pub fn hide_vmalloc(&self) -> io::Result<()> {
+        self.unmap(
+            self.vmalloc.start,
+            self.vmalloc.end.0 - self.vmalloc.start.0,
+        )
+    }
+
     /// The kernel's `discard`: the frames become holes of the memfd.
     pub fn discard(&self, pa: Physical, len: u64) -> io::Result<()> {
         if !self.in_ram(pa, len) {
@@ -232,8 +252,29 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: nobody uses the kernel's memory any more.
-        unsafe { libc::munmap(self.base.pointer(), self.size() as usize) };
+        unsafe {
+            libc::munmap(self.base.pointer(), self.size() as usize);
+            if !self.program.is_empty() {
+                let len = self.program.end.0 - self.program.start.0;
+                libc::munmap(self.program.start.pointer(), len as usize);
+            }
+        }
     }
+}
+
+/// Programs expect the lowest addresses, but for those that a host gives to nobody,
+/// and room for what is thinly used. Hosts put their own programs and libraries above.
+fn reserve_programs() -> io::Result<Range<Virtual>> {
+    const START: Virtual = Virtual(64 << 10);
+    const END: Virtual = Virtual(64 << 40);
+    // SAFETY: NOREPLACE touches no existing mapping.
+    let at = unsafe { reserve_at(START, END.0 - START.0, libc::MAP_FIXED_NOREPLACE)? };
+    if at != START {
+        // SAFETY: we have just mapped it.
+        unsafe { libc::munmap(at.pointer(), (END.0 - START.0) as usize) };
+        return Err(io::Error::from_raw_os_error(libc::EEXIST));
+    }
+    Ok(START..END)
 }
 
 /// Reserve address space without memory behind it.
@@ -250,16 +291,23 @@ unsafe fn reserve_at(va: Virtual, len: u64, flags: i32) -> io::Result<Virtual> {
     Ok(Virtual(at as u64))
 }
 
-fn reserve(len: u64, randomise: bool) -> io::Result<Virtual> {
+/// From `above` on, 0 if it may be anywhere.
+fn reserve(len: u64, randomise: bool, above: Virtual) -> io::Result<Virtual> {
+    let (first, span) = match above.0 {
+        0 => (1 << 40, 95 << 40),
+        end => (end + (1 << 40), 16 << 40),
+    };
+    let fixed = FIXED_BASE.max(above.0);
     for attempt in 0..64 {
         let hint = if randomise && !cfg!(tane_tsan) {
             let mut bits = 0u64;
             // SAFETY: fills eight bytes of ours.
             unsafe { libc::getrandom((&raw mut bits).cast(), 8, 0) };
-            // 2 MiB steps anywhere in 1 TiB .. 96 TiB.
-            (1 << 40) + (bits % (95 << 19)) * (2 << 20)
+            // 2 MiB steps anywhere in 1 TiB .. 96 TiB, or between the programs and what
+            // the host has above 85 TiB.
+            first + (bits % (span >> 21)) * (2 << 20)
         } else {
-            FIXED_BASE + attempt * len.next_multiple_of(1 << 30)
+            fixed + attempt * len.next_multiple_of(1 << 30)
         };
         let hint = Virtual(hint);
         // SAFETY: NOREPLACE touches no existing mapping.

@@ -7,6 +7,7 @@ use crate::address::{Physical, Virtual};
 use crate::cpu::CpuNumber;
 use crate::futex;
 use crate::inner::Inner;
+use crate::run;
 use crate::thread_slot::ThreadSlot;
 use std::ffi::c_void;
 use std::io;
@@ -32,6 +33,8 @@ pub fn table(host: *const Inner) -> abi::Ops {
         log,
         die,
         notify,
+        call_in,
+        new_thread,
     }
 }
 
@@ -82,7 +85,14 @@ extern "sysv64" fn map(host: Host, va: u64, pa: u64, len: u64, prot: u32) -> i32
 }
 
 extern "sysv64" fn unmap(host: Host, va: u64, len: u64) -> i32 {
-    errno(inner(host).memory.unmap(Virtual(va), len))
+    let kernel = inner(host);
+    if len == 0 {
+        kernel.look_at_windows();
+        return 0;
+    }
+    let done = kernel.memory.unmap(Virtual(va), len);
+    kernel.windows_change();
+    errno(done)
 }
 
 extern "sysv64" fn discard(host: Host, pa: u64, len: u64) -> i32 {
@@ -99,6 +109,7 @@ pub extern "sysv64" fn kick(host: Host, cpu: u32) {
 
 pub extern "sysv64" fn yield_(host: Host) {
     inner(host).do_kicks();
+    inner(host).long_wait();
     // SAFETY: no arguments.
     unsafe { libc::sched_yield() };
 }
@@ -121,6 +132,15 @@ extern "sysv64" fn die(host: Host, code: u32, text: *const u8, len: u64) {
     // SAFETY: the kernel's text.
     let text = unsafe { std::slice::from_raw_parts(text, len as usize) };
     inner(host).kernel_died(code, &String::from_utf8_lossy(text));
+}
+
+extern "sysv64" fn call_in(_: Host, thread: *const abi::Thread) {
+    // SAFETY: a slot of the shared area.
+    run::call_in(unsafe { ThreadSlot::at(thread as u64) });
+}
+
+extern "sysv64" fn new_thread(host: Host, _: *const abi::Thread) -> *mut abi::Thread {
+    run::new_thread(inner(host)).map_or(std::ptr::null_mut(), ThreadSlot::ptr)
 }
 
 extern "sysv64" fn notify(host: Host, slot: u32, queue: u32) {

@@ -46,7 +46,7 @@ pub fn spawn(kernel: &Arc<Inner>, cpu: Cpu) -> std::io::Result<std::thread::Join
 }
 
 fn serve(kernel: &Inner, cpu: Cpu) {
-    let tid = thread::tid();
+    let tid = kernel.tid();
     let mut patience = Patience::new();
     let alarm = Alarm::new(tid);
     errands::none_for_this_thread();
@@ -73,7 +73,7 @@ fn serve(kernel: &Inner, cpu: Cpu) {
                 cpu.sleep_until().store(1, Ordering::SeqCst);
                 futex::wait(cpu.kick_futex(), seen, Some(patience.time()));
                 cpu.sleep_until().store(0, Ordering::SeqCst);
-                let arrived = signals::taken(kernel.memory.base, cpu.number());
+                let arrived = cpu.taken().load(Ordering::Relaxed);
                 if interrupt(kernel, cpu) {
                     patience.sent(arrived);
                 }
@@ -113,7 +113,7 @@ impl Alarm {
             let mut event: libc::sigevent = std::mem::zeroed();
             event.sigev_notify = libc::SIGEV_THREAD_ID;
             event.sigev_signo = signals::interrupt_signal();
-            event.sigev_notify_thread_id = tid.0 as i32;
+            event.sigev_notify_thread_id = tid.thread();
             let mut id: libc::timer_t = std::mem::zeroed();
             let made = libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut id);
             Alarm((made == 0).then_some(id))
@@ -188,18 +188,19 @@ fn sleep(kernel: &Inner, cpu: Cpu, seen: u32) {
 /// signal, whose handler diverts it when it runs kernel code with interrupts on.
 /// Whether one was sent.
 fn interrupt(kernel: &Inner, cpu: Cpu) -> bool {
-    !kernel.is_dead() && inject(cpu)
+    !kernel.is_dead() && inject(kernel, cpu)
 }
 
 /// The same, whether the kernel has ended or not.
-fn inject(cpu: Cpu) -> bool {
+fn inject(kernel: &Inner, cpu: Cpu) -> bool {
     let holder = cpu.holder().load(Ordering::Relaxed);
     let wanted = cpu.pending().load(Ordering::SeqCst) != 0
         && cpu.irq_enabled().load(Ordering::Relaxed) != 0
         && holder != 0
         && cpu.is_busy();
     if wanted {
-        signals::inject(Tid(holder));
+        let holder = Tid(holder);
+        signals::inject(kernel.host_process(holder), holder);
     }
     wanted
 }
@@ -207,16 +208,32 @@ fn inject(cpu: Cpu) -> bool {
 /// Lock a CPU of a kernel that ends, for good. Who is inside comes out by itself
 /// or heeds the interrupt, which tells it that nothing will come any more; it
 /// must be told before any CPU is locked, or it may wait for that one.
-pub fn seize(cpu: Cpu) {
+pub fn seize(kernel: &Inner, cpu: Cpu) {
     let mut patience = Patience::new();
     let mut until = Instant::now() + patience.time();
     while !cpu.try_lock() {
         std::thread::sleep(OFTEN / 10);
         if Instant::now() >= until {
-            if inject(cpu) {
+            if inject(kernel, cpu) {
                 patience.sent(0);
+            }
+            if kernel.is_ended(Tid(cpu.holder().load(Ordering::SeqCst))) {
+                // It never comes out: the lock is this thread's.
+                return;
             }
             until = Instant::now() + patience.time();
         }
     }
+}
+
+/// Let go of a CPU of a kernel that has ended, whoever holds it: one who is alive is told
+/// to leave first.
+pub fn release(kernel: &Inner, cpu: Cpu) {
+    let until = Instant::now() + Duration::from_secs(1);
+    while !cpu.try_lock() && Instant::now() < until {
+        std::thread::sleep(OFTEN);
+        inject(kernel, cpu);
+    }
+    cpu.pending().store(0, Ordering::SeqCst);
+    cpu.unlock();
 }

@@ -3,10 +3,11 @@
 //! and sends the thread through a trampoline of the image. Everything else goes
 //! to whoever handled the signal before us.
 
-use crate::abi::{self, PtRegs};
+use crate::abi::PtRegs;
 use crate::address::Virtual;
-use crate::cpu::{self, Cpu, CpuNumber};
+use crate::cpu::{self, Cpu};
 use crate::inner::Inner;
+use crate::run_block;
 use crate::thread::{self, Tid};
 #[cfg(tane_tsan)]
 use crate::tsan::set_action;
@@ -14,10 +15,12 @@ use crate::tsan::set_action;
 use libc::sigaction as set_action;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::Mutex;
 
-const FAULTS: [i32; 5] = [
+/// SIGSYS is a program's system call (run_block.rs).
+const FAULTS: [i32; 6] = [
+    libc::SIGSYS,
     libc::SIGSEGV,
     libc::SIGBUS,
     libc::SIGILL,
@@ -40,8 +43,6 @@ struct Entry {
     trap_invalid: AtomicU64,
     trap_interrupt: AtomicU64,
     id: AtomicU64,
-    /// How often the signal reached a thread that ran kernel code, by virtual CPU.
-    taken: [AtomicU32; abi::MAX_VCPUS],
 }
 
 static KERNELS: [Entry; MAX_KERNELS] = [const {
@@ -55,7 +56,6 @@ static KERNELS: [Entry; MAX_KERNELS] = [const {
         trap_invalid: AtomicU64::new(0),
         trap_interrupt: AtomicU64::new(0),
         id: AtomicU64::new(0),
-        taken: [const { AtomicU32::new(0) }; abi::MAX_VCPUS],
     }
 }; MAX_KERNELS];
 
@@ -159,19 +159,13 @@ fn uninstall() {
     }
 }
 
-/// Interrupt the thread that is inside a virtual CPU.
-pub fn inject(tid: Tid) {
+/// Interrupt the thread that is inside a virtual CPU: one of this process of the host.
+pub fn inject(process: u32, tid: Tid) {
+    if process == 0 {
+        return;
+    }
     // SAFETY: at worst the thread is gone and the call fails.
-    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid.0, interrupt_signal()) };
-}
-
-/// How often the signal of [`inject`] has reached a thread in this virtual CPU.
-pub fn taken(base: Virtual, cpu: CpuNumber) -> u32 {
-    let kernel = KERNELS
-        .iter()
-        .find(|e| e.base.load(Ordering::Relaxed) == base.0);
-    let taken = kernel.and_then(|e| e.taken.get(cpu.index()));
-    taken.map_or(0, |taken| taken.load(Ordering::Relaxed))
+    unsafe { libc::syscall(libc::SYS_tgkill, process, tid.thread(), interrupt_signal()) };
 }
 
 fn find(rip: u64, rsp: u64) -> Option<&'static Entry> {
@@ -199,14 +193,25 @@ pub(crate) unsafe extern "C" fn handler(
     info: *mut libc::siginfo_t,
     context: *mut libc::c_void,
 ) {
+    cpu::allow_unaligned();
     // SAFETY: the context of the thread that was interrupted, which is this one.
     let regs = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     let rip = regs[libc::REG_RIP as usize] as u64;
     let rsp = regs[libc::REG_RSP as usize] as u64;
 
     if signal == interrupt_signal() {
-        if let Some(kernel) = find(rip, rsp) {
-            interrupted(kernel, regs);
+        match find(rip, rsp) {
+            Some(kernel) => interrupted(kernel, regs),
+            // SAFETY: what the host gave us.
+            None => unsafe { run_block::called(context) },
+        }
+        return;
+    }
+    if signal == libc::SIGSYS {
+        // SAFETY: what the host gave us.
+        if !unsafe { run_block::call(info, context) } {
+            // SAFETY: what the host gave us.
+            unsafe { chain(signal, info, context) };
         }
         return;
     }
@@ -229,6 +234,10 @@ pub(crate) unsafe extern "C" fn handler(
         unsafe { divert(regs, trampoline.load(Ordering::Relaxed), arg1, arg2) };
         return;
     }
+    // SAFETY: what the host gave us.
+    if unsafe { run_block::trap(signal, info, context) } {
+        return;
+    }
     if signal == libc::SIGSEGV && code > 0 && user_fault(Virtual(address), error) {
         return;
     }
@@ -238,11 +247,9 @@ pub(crate) unsafe extern "C" fn handler(
 
 /// A thread that runs this kernel's code has got the signal of [`inject`].
 fn interrupted(kernel: &Entry, regs: &mut [i64; 23]) {
-    // SAFETY: inside, the GS base is the CPU's address.
-    let cpu = unsafe { Cpu::new(cpu::gs() as *mut abi::Vcpu) };
-    if let Some(taken) = kernel.taken.get(cpu.number().index()) {
-        taken.fetch_add(1, Ordering::Relaxed);
-    }
+    // SAFETY: inside, the GS base is behind the CPU.
+    let cpu = unsafe { Cpu::at_base(cpu::gs()) };
+    cpu.taken().fetch_add(1, Ordering::Relaxed);
     crate::service::raise_due_timer(cpu);
     let enabled = cpu.irq_enabled().load(Ordering::Relaxed) != 0;
     if enabled && cpu.pending().load(Ordering::Relaxed) != 0 {

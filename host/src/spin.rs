@@ -60,6 +60,9 @@ impl Spin {
         }
         if self.began == 0 {
             self.began = now();
+            // In this order: if this process is killed in between, too many kicks come.
+            let cpu = self.cpu.number().0 + 1;
+            self.slot.spinning().store(cpu, Ordering::SeqCst);
             self.cpu.spinners().fetch_add(1, Ordering::SeqCst);
         }
         std::hint::spin_loop();
@@ -77,6 +80,7 @@ impl Spin {
     pub fn stop(&mut self) {
         if std::mem::take(&mut self.began) != 0 {
             self.cpu.spinners().fetch_sub(1, Ordering::SeqCst);
+            self.slot.spinning().store(0, Ordering::SeqCst);
         }
         if self.cpu.pending().load(Ordering::SeqCst) != 0 {
             self.cpu.report();

@@ -6,20 +6,37 @@ use crate::address::Virtual;
 use crate::bias;
 use crate::call::{Caller, Wait};
 use crate::cpu;
+use crate::fork;
 use crate::inner::Inner;
+use crate::thread_slot::ThreadSlot;
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Once, Weak};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
-/// A host thread, as the host numbers it.
+/// A host thread: its number in the host, and above that the number of its process among
+/// those that share the kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Tid(pub u32);
+pub struct Tid(pub u64);
+
+impl Tid {
+    /// 0 in a kernel that is not shared.
+    pub fn process(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// In the host.
+    pub fn thread(self) -> i32 {
+        self.0 as u32 as i32
+    }
+}
 
 struct Attachment {
     kernel: Weak<Inner>,
     id: u64,
+    /// `fork::count()` then: attachments of a parent's thread are not its copy's.
+    forks: u64,
     caller: Caller,
 }
 
@@ -32,37 +49,18 @@ impl Drop for Attachments {
         LAST.try_with(|last| last.set(None)).ok();
         for attachment in self.0.drain(..) {
             match attachment.kernel.upgrade() {
-                Some(kernel) if !kernel.is_foreign() => kernel.detach(attachment.caller),
+                Some(kernel) if !kernel.is_foreign() && attachment.forks == fork::count() => {
+                    kernel.detach(attachment.caller);
+                }
                 _ => {}
             }
         }
     }
 }
 
-/// How many forks lie between this process and its first kernel. A child has a
-/// copy of every handle, and the kernel's memory is shared; but the threads that
-/// serve it are the parent's.
-static FORKS: AtomicU64 = AtomicU64::new(0);
-
-extern "C" fn in_child() {
-    FORKS.fetch_add(1, Ordering::Relaxed);
+/// This thread is the only one of a process that was just forked.
+pub fn in_child() {
     LAST.try_with(|last| last.set(None)).ok();
-    // Not the owner of a CPU that this thread's original keeps.
-    cpu::set_gs(0);
-}
-
-/// To be called before the first kernel exists.
-pub fn watch_forks() {
-    static ONCE: Once = Once::new();
-    // SAFETY: the handler only touches an atomic and a cell of its thread.
-    ONCE.call_once(|| unsafe {
-        libc::pthread_atfork(None, None, Some(in_child));
-    });
-}
-
-/// Kernels of another value belong to a parent process.
-pub fn forks() -> u64 {
-    FORKS.load(Ordering::Relaxed)
 }
 
 thread_local! {
@@ -90,19 +88,22 @@ fn find_or_attach(kernel: &Arc<Inner>, how: Wait) -> Result<Caller, i32> {
         .try_with(|list| {
             // Attaching goes through the kernel, which may call a device's callback.
             let mut list = list.try_borrow_mut().map_err(|_| libc::EDEADLK)?;
+            // Slots of kernels that are gone are gone with them.
+            let forks = fork::count();
+            list.0
+                .retain(|a| a.kernel.strong_count() > 0 && a.forks == forks);
             if let Some(known) = list.0.iter().find(|a| a.id == kernel.id) {
                 return Ok(known.caller);
             }
-            // Slots of kernels that are gone are gone with them.
-            list.0.retain(|a| a.kernel.strong_count() > 0);
             ensure_signal_stack();
             if cpu::is_inside() {
                 return Err(libc::EDEADLK);
             }
-            let caller = kernel.attach(tid(), how)?;
+            let caller = kernel.attach(how, None)?;
             list.0.push(Attachment {
                 kernel: Arc::downgrade(kernel),
                 id: kernel.id,
+                forks,
                 caller,
             });
             Ok(caller)
@@ -112,11 +113,79 @@ fn find_or_attach(kernel: &Arc<Inner>, how: Wait) -> Result<Caller, i32> {
     Ok(caller)
 }
 
+/// Whether this thread is in a call to `kernel` on a CPU that it keeps.
+pub fn is_in_a_call(kernel: &Inner) -> bool {
+    let inside = |list: &RefCell<Attachments>| {
+        // Borrowed: it is being attached, by a request.
+        list.try_borrow().map_or(true, |list| {
+            let theirs = list.0.iter().filter(|a| a.id == kernel.id);
+            theirs
+                .map(|a| a.caller.slot.inside().load(Ordering::Relaxed))
+                .any(|inside| inside != 0)
+        })
+    };
+    ATTACHMENTS.try_with(inside).unwrap_or(false)
+}
+
+/// Make this thread a process of its own, whose `struct tane_program` that is. Its
+/// calls are the process's from now on, until [`forget`].
+pub fn attach_process(kernel: &Arc<Inner>, program: u64) -> Result<(i32, Caller), i32> {
+    let slot = kernel
+        .area
+        .take_slot(kernel.process())
+        .ok_or(libc::EAGAIN)?;
+    slot.program().store(program, Ordering::Relaxed);
+    let pid = kernel.init_request(
+        kernel.tid(),
+        abi::NR_SPAWN,
+        [slot.address(), 0],
+        Wait::Inside,
+    );
+    if pid < 0 {
+        kernel.area.give_slot(slot);
+        return Err(-pid as i32);
+    }
+    Ok((pid as i32, adopt(kernel, slot)))
+}
+
+/// This thread's calls are those of the task that this slot is for.
+pub fn adopt(kernel: &Arc<Inner>, slot: ThreadSlot) -> Caller {
+    slot.owner().store(bias::me(), Ordering::Relaxed);
+    let caller = Caller {
+        slot,
+        tid: kernel.tid(),
+    };
+    ATTACHMENTS.with(|list| {
+        list.borrow_mut().0.push(Attachment {
+            kernel: Arc::downgrade(kernel),
+            id: kernel.id,
+            forks: fork::count(),
+            caller,
+        });
+    });
+    LAST.set(Some((kernel.id, caller)));
+    caller
+}
+
+/// The end of a thread that was attached as a program's: its task ends, if it has not.
+pub fn forget(kernel: &Arc<Inner>) {
+    LAST.set(None);
+    let theirs = ATTACHMENTS.with(|list| {
+        let mut list = list.borrow_mut();
+        let at = list.0.iter().position(|a| a.id == kernel.id)?;
+        Some(list.0.remove(at))
+    });
+    if let Some(attachment) = theirs {
+        kernel.detach(attachment.caller);
+    }
+}
+
 /// Ask kernel `id` to show a page of its user window. Attaches a thread that
 /// never called: memory may be touched by any.
 pub fn fault(id: u64, address: Virtual, error: u64) -> bool {
     let kernel = crate::inner::find(id);
-    let Some(kernel) = kernel else {
+    // Nothing is shown to processes that share a kernel.
+    let Some(kernel) = kernel.filter(|kernel| kernel.member.is_none()) else {
         return false;
     };
     match caller(&kernel, Wait::Outside) {
@@ -128,9 +197,10 @@ pub fn fault(id: u64, address: Virtual, error: u64) -> bool {
     }
 }
 
-pub fn tid() -> Tid {
+/// This thread, as the host numbers it.
+pub fn tid() -> u32 {
     // SAFETY: no arguments.
-    unsafe { Tid(libc::syscall(libc::SYS_gettid) as u32) }
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
 
 /// Service threads leave the program's signals to the program's threads; faults
@@ -146,6 +216,7 @@ pub fn block_signals() {
             libc::SIGILL,
             libc::SIGFPE,
             libc::SIGTRAP,
+            libc::SIGSYS,
             libc::SIGRTMAX() - 5,
         ] {
             libc::sigdelset(&raw mut set, signal);
@@ -209,11 +280,13 @@ pub fn ensure_signal_stack() {
 }
 
 impl Inner {
-    /// A slot and a task for this host thread: process 1 clones it. Errors are
-    /// errno values.
-    fn attach(&self, tid: Tid, how: Wait) -> Result<Caller, i32> {
-        let slot = self.area.take_slot().ok_or(libc::EAGAIN)?;
-        let pid = self.init_request(tid, abi::NR_ATTACH, slot.address(), how);
+    /// A slot and a task for this host thread: process 1 clones it. With a window it is
+    /// one whose calls reach nothing else. Errors are errno values.
+    pub fn attach(&self, how: Wait, window: Option<Virtual>) -> Result<Caller, i32> {
+        let tid = self.tid();
+        let slot = self.area.take_slot(tid.process()).ok_or(libc::EAGAIN)?;
+        let args = [slot.address(), window.map_or(0, u64::from)];
+        let pid = self.init_request(tid, abi::NR_ATTACH, args, how);
         if pid < 0 {
             self.area.give_slot(slot);
             return Err(-pid as i32);
@@ -222,8 +295,14 @@ impl Inner {
         Ok(Caller { slot, tid })
     }
 
-    fn detach(&self, caller: Caller) {
-        if !self.is_dead() {
+    pub fn detach(&self, caller: Caller) {
+        // What was the parent's before a fork stays the parent's.
+        if caller.slot.process().load(Ordering::Relaxed) != self.process() {
+            return;
+        }
+        // A program's may have ended by itself.
+        let ended = caller.slot.task().load(Ordering::Acquire) == 0;
+        if !self.is_dead() && !ended {
             self.request(caller, abi::NR_DETACH, &[0; 6], Wait::Inside);
         }
         self.area.give_slot(caller.slot);

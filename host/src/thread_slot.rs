@@ -50,6 +50,12 @@ impl ThreadSlot {
         spin = spin: AtomicU32,
         owner = owner: AtomicU64,
         inside = inside: AtomicU32,
+        /// Whose it is: a process's number, 0 in a kernel that is not shared.
+        process = process: AtomicU32,
+        /// 1 + the CPU among whose spinners its thread is.
+        spinning = spinning: AtomicU32,
+        gone = gone: AtomicU32,
+        program = program: AtomicU64,
     }
 
     /// Make it as if it had never been used.
@@ -62,13 +68,15 @@ impl ThreadSlot {
             self.ask(0, &[0; 6]);
             (&raw mut (*self.ptr()).ret).write(0);
         }
-        for word in [self.task(), self.next(), self.owner()] {
+        for word in [self.task(), self.next(), self.owner(), self.program()] {
             word.store(0, Ordering::Relaxed);
         }
         for word in [self.state(), self.vcpu(), self.sleeping(), self.spin()] {
             word.store(0, Ordering::Relaxed);
         }
-        self.inside().store(0, Ordering::Relaxed);
+        for word in [self.inside(), self.process(), self.spinning(), self.gone()] {
+            word.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Put a request in, which the kernel looks at when `state` says so.

@@ -58,13 +58,22 @@ fn the_rust_structures_are_those_of_the_header() {
             relaxed,
             spinners,
             waiters,
+            program,
+            caller,
+            window,
         ]
     );
     fields!(
         c,
         "tane_thread",
         abi::Thread,
-        [state, vcpu, task, next, nr, args, ret, sleeping, spin, owner, inside]
+        [state, vcpu, task, next, nr, args, ret, sleeping, spin, owner, inside, program]
+    );
+    fields!(
+        c,
+        "tane_caller",
+        abi::Caller,
+        [self_ = "self", slot, stack, serve, saved, regs, xsave]
     );
     fields!(
         c,
@@ -87,7 +96,15 @@ fn the_rust_structures_are_those_of_the_header() {
             log,
             die,
             notify,
+            call_in,
+            new_thread,
         ]
+    );
+    fields!(
+        c,
+        "tane_program",
+        abi::Program,
+        [regs, fs_base, xstate, xfeatures, xstate_size, tid]
     );
     fields!(
         c,
@@ -105,6 +122,8 @@ fn the_rust_structures_are_those_of_the_header() {
             user_end,
             shown_start,
             shown_end,
+            program_start,
+            program_end,
             nr_vcpus,
             randomised,
             vcpus,
@@ -146,6 +165,8 @@ fn the_rust_structures_are_those_of_the_header() {
             extable_start,
             extable_end,
             struct_page_size,
+            program,
+            program_left,
         ]
     );
     fields!(
@@ -177,6 +198,8 @@ fn the_rust_structures_are_those_of_the_header() {
         ("TANE_ABI_MAGIC", abi::MAGIC),
         ("TANE_ABI_VERSION", abi::VERSION.into()),
         ("TANE_MAX_VCPUS", abi::MAX_VCPUS as u64),
+        ("TANE_VCPU_SIZE", abi::VCPU_SIZE as u64),
+        ("TANE_WINDOW_SIZE", abi::WINDOW_SIZE),
         ("TANE_MAX_DEVICES", abi::MAX_DEVICES as u64),
         ("TANE_MAX_QUEUES", abi::MAX_QUEUES as u64),
         ("TANE_IRQ_HOTPLUG", abi::IRQ_HOTPLUG.into()),
@@ -189,9 +212,13 @@ fn the_rust_structures_are_those_of_the_header() {
         ("TANE_NR_DETACH", abi::NR_DETACH as u64),
         ("TANE_NR_BOOT", abi::NR_BOOT as u64),
         ("TANE_NR_FAULT", abi::NR_FAULT as u64),
+        ("TANE_NR_SPAWN", abi::NR_SPAWN as u64),
+        ("TANE_NR_SIGNALS", abi::NR_SIGNALS as u64),
+        ("TANE_NR_TRAP", abi::NR_TRAP as u64),
         ("TANE_NOTIFY_STATUS", abi::NOTIFY_STATUS.into()),
         ("TANE_NOTIFY_STATE", abi::NOTIFY_STATE.into()),
         ("TANE_EXIT_DEAD", abi::EXIT_DEAD),
+        ("TANE_EXIT_OUTSIDE", abi::EXIT_OUTSIDE),
         ("TANE_VIRTIO_FAILED", abi::VIRTIO_FAILED.into()),
     ] {
         writeln!(c, "_Static_assert({name} == {value}ULL, \"{name}\");").unwrap();

@@ -40,10 +40,10 @@ fn keeper() -> u64 {
     const ARCH_GET_GS: i32 = 0x1004;
     let mut gs = 0u64;
     // SAFETY: the kernel that this thread last called is alive, and the GS base is
-    // the address of one of its CPUs.
+    // where one of its CPUs ends.
     unsafe {
         libc::syscall(libc::SYS_arch_prctl, ARCH_GET_GS, &raw mut gs);
-        let cpu = gs as *const abi::Vcpu;
+        let cpu = (gs as *const abi::Vcpu).sub(1);
         (*cpu).bias.load(Ordering::SeqCst)
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! ```text
 //! backend.rs    Backend: the contract
-//! buffers.rs    lists of guest buffers, and copies to and from them
 //! host_reads.rs   bytes that files of the host have: many with few calls
 //! raw.rs        a file or block device of the host
 //!   lock.rs       its locks while in use: flock and QEMU's
@@ -38,13 +37,12 @@
 //! power.rs      what such a log leaves after a power cut
 //! ```
 //!
-//! Imports of ours: `tane-luks`.
+//! Imports of ours: `tane-buffers`, `tane-luks`.
 
 mod android;
 mod backend;
 mod bitmap;
 mod blocks;
-mod buffers;
 mod callback;
 mod concat;
 mod create;
@@ -86,7 +84,6 @@ mod vhdx;
 mod vmdk;
 
 pub use backend::{Backend, HostRange};
-pub use buffers::{buffer, buffer_mut, clear, gather, scatter, slice, total, Buffers};
 pub use callback::{Callback, Callbacks};
 pub use create::create;
 pub use crypt::{Encryption, Locked};
@@ -106,6 +103,8 @@ pub use raw::{Access, Raw};
 pub use redo::{redo_path, Redo};
 pub use split::{is_first_piece, pieces_behind};
 pub use stream::{compression, decompressed, most_unpacked, Packer};
+use tane_buffers as buffers;
+pub use tane_buffers::{buffer, buffer_mut, clear, gather, scatter, slice, total, Buffers};
 pub use temporary::{set_aside as set_temporary_files_aside, Spool};
 
 /// A jail is about to be entered that lets this file be opened, but not be asked who

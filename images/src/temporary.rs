@@ -26,7 +26,9 @@ const PART: u64 = 16;
 const STEP: u64 = 16 << 20;
 
 /// Files that [`set_aside`] has opened, in the process of this number.
-static ASIDE: Mutex<(u32, Vec<io::Result<File>>)> = Mutex::new((0, Vec::new()));
+static ASIDE: Mutex<Aside> = Mutex::new((0, Vec::new(), false));
+/// And whether any were.
+type Aside = (u32, Vec<io::Result<File>>, bool);
 /// So many: streams that a session unpacks, one after the other.
 const MOST_ASIDE: usize = 16;
 
@@ -37,6 +39,7 @@ pub fn set_aside() {
     let mut aside = ASIDE.lock().unwrap_or_else(|e| e.into_inner());
     disown(&mut aside);
     let place = place();
+    aside.2 = true;
     while aside.1.len() < MOST_ASIDE {
         aside.1.push(open(&place));
     }
@@ -44,11 +47,12 @@ pub fn set_aside() {
 
 /// Forgets those of a parent, before it was forked: its child may have closed them, and
 /// use their numbers for others.
-fn disown(aside: &mut (u32, Vec<io::Result<File>>)) {
+fn disown(aside: &mut Aside) {
     let me = std::process::id();
     if aside.0 != me {
         std::mem::forget(std::mem::take(&mut aside.1));
         aside.0 = me;
+        aside.2 = false;
     }
 }
 
@@ -58,7 +62,12 @@ fn take(place: &Path) -> io::Result<Spool> {
     disown(&mut aside);
     match aside.1.pop() {
         Some(file) => file.map(Spool::of),
-        None => Spool::new(place),
+        None => Spool::new(place).map_err(|e| match e.kind() {
+            io::ErrorKind::PermissionDenied if aside.2 => io::Error::other(format!(
+                "a command in its jail unpacks or downloads {MOST_ASIDE} files at most"
+            )),
+            _ => e,
+        }),
     }
 }
 
@@ -70,7 +79,10 @@ pub(crate) fn fill(from: &mut dyn Read, verb: &str, most: u64) -> io::Result<Arc
         let text = format!("cannot be {verb} into {}: {e}{hint}", place.display());
         io::Error::new(e.kind(), text)
     };
-    let to = take(&place).map_err(|e| cannot(e, "; set TMPDIR to another place"))?;
+    let to = take(&place).map_err(|e| match e.kind() {
+        io::ErrorKind::Other => cannot(e, ""),
+        _ => cannot(e, "; set TMPDIR to another place"),
+    })?;
     let to = copy(from, to, most).map_err(|e| {
         let full = e.kind() == io::ErrorKind::StorageFull;
         let hint = "; set TMPDIR to a place with more room";

@@ -32,10 +32,7 @@ fn make(folder: &Folder) {
 /// the table of blocks.
 fn go_back(image: &Path) {
     let mut bytes = std::fs::read(image).unwrap();
-    let head = [64 * KIB, 128 * KIB]
-        .into_iter()
-        .max_by_key(|at| long(&bytes, at + 8));
-    let head = head.unwrap();
+    let head = header(&bytes);
     let (len, log) = (word(&bytes, head + 68), long(&bytes, head + 72));
     let entries = (log..log + len).step_by(4 * KIB);
     let entries = entries.filter(|at| bytes[*at..].starts_with(b"loge"));
@@ -186,4 +183,57 @@ fn a_log_that_clears_more_than_tables_can_be_is_an_error() {
     let opened = ImageOptions::new().open(&image);
     let error = opened.err().expect("an error").to_string();
     assert!(error.contains("its log clears"), "{error}");
+}
+
+/// Where the header that counts is.
+fn header(bytes: &[u8]) -> usize {
+    let heads = [64 * KIB, 128 * KIB].into_iter();
+    heads.max_by_key(|at| long(bytes, at + 8)).unwrap()
+}
+
+#[test]
+fn a_log_of_entries_inside_entries_is_an_error_before_they_are_all_summed_up() {
+    const LOG: usize = 64 << 20;
+    let folder = Folder::new();
+    make(&folder);
+    let image = folder.at("image");
+    go_back(&image);
+    let mut bytes = std::fs::read(&image).unwrap();
+    let (head, at) = (header(&bytes), bytes.len().next_multiple_of(1 << 20));
+    let id = bytes[head + 48..head + 64].to_vec();
+    bytes[head + 68..head + 72].copy_from_slice(&(LOG as u32).to_le_bytes());
+    put(&mut bytes[head..], 72, at as u64);
+    bytes[head + 4..head + 8].fill(0);
+    let sum = crc32c::crc32c(&bytes[head..head + 4 * KIB]);
+    bytes[head + 4..head + 8].copy_from_slice(&sum.to_le_bytes());
+    bytes.resize(at + LOG, 0);
+    // Each is as long as all: to sum them up takes a tebibyte.
+    for entry in bytes[at..].chunks_exact_mut(4 * KIB) {
+        entry[..4].copy_from_slice(b"loge");
+        entry[8..12].copy_from_slice(&(LOG as u32).to_le_bytes());
+        entry[32..48].copy_from_slice(&id);
+    }
+    std::fs::write(&image, &bytes).unwrap();
+    let error = refusal(&image);
+    assert!(error.contains("entries inside entries"), "{error}");
+}
+
+#[test]
+fn a_file_that_was_longer_when_its_log_was_written_is_cut_short() {
+    let folder = Folder::new();
+    make(&folder);
+    let image = folder.at("image");
+    go_back(&image);
+    let made = std::fs::read(&image).unwrap();
+    let flushed = |len: u64| {
+        std::fs::write(&image, &made).unwrap();
+        doctor(&image, |entry| put(entry, 48, len));
+    };
+    flushed(made.len() as u64);
+    drop(ImageOptions::new().open(&image).unwrap());
+    flushed(made.len() as u64 + 1);
+    let error = refusal(&image);
+    assert!(error.contains("is cut short"), "{error}");
+    let error = ImageOptions::new().open(&image).err().expect("an error");
+    assert!(error.to_string().contains("is cut short"), "{error}");
 }

@@ -5,6 +5,7 @@ use crate::lists::*;
 use crate::{programs, Jail};
 use std::collections::BTreeMap;
 use std::io;
+use std::os::fd::RawFd;
 
 pub type Table = BTreeMap<u32, Verdict>;
 
@@ -31,6 +32,7 @@ const ARCH_SET_GS: u32 = 0x1001;
 pub const ARCH_SET_FS: u32 = 0x1002;
 const ARCH_GET_GS: u32 = 0x1004;
 const PR_SET_VMA: u32 = 0x5356_4d41;
+const PR_SET_SYSCALL_USER_DISPATCH: u32 = 59;
 
 pub fn set(table: &mut Table, calls: &[i64], verdict: &Verdict) {
     for nr in calls {
@@ -72,6 +74,20 @@ pub fn memory(lists: Vec<Vec<Test>>) -> Vec<Vec<Test>> {
     lists.map(|list| [&counted, &list[..]].concat()).collect()
 }
 
+/// Nothing else ever gets these descriptors: they are not closed, and so not given out
+/// again, nor replaced.
+fn keep(table: &mut Table, fds: &[RawFd]) {
+    let other = |argument| {
+        let others = fds.iter().map(|fd| Test {
+            not: true,
+            ..equals(argument, *fd as u32)
+        });
+        vec![others.collect()]
+    };
+    only(table, libc::SYS_close, other(0));
+    only(table, libc::SYS_dup2, other(1));
+}
+
 /// The list of this jail; the number of the timer that it must not touch.
 fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
     let mut table = Table::new();
@@ -90,15 +106,32 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
     only(t, libc::SYS_process_vm_readv, ourselves);
 
     let no_code = vec![vec![is(2, CODE, 0)]];
+    let mut mapped = no_code.clone();
+    if jail.programs {
+        // Of the kernel's memory, which is a file. A program may ask for code that it can
+        // write: whatever it is, it may do no more than this table says.
+        let shared = (libc::MAP_ANONYMOUS | libc::MAP_SHARED) as u32;
+        mapped.push(vec![is(3, shared, libc::MAP_SHARED as u32)]);
+    }
     if jail.boots {
         // Code is a kernel image's: of a file, and never written.
         let files = (libc::MAP_ANONYMOUS | libc::MAP_SHARED) as u32;
         let code = vec![is(2, libc::PROT_WRITE as u32, 0), is(3, files, 0)];
-        let lists = [&no_code[..], &[code]].concat();
+        let code = match &jail.code {
+            None => vec![code],
+            Some(images) => images
+                .iter()
+                .map(|fd| [&code[..], &[equals(4, *fd as u32)]].concat())
+                .collect(),
+        };
+        let lists = [&mapped[..], &code].concat();
         only(t, libc::SYS_mmap, memory(lists));
-        set(t, &[libc::SYS_memfd_create], &Verdict::Allow);
+        match &jail.code {
+            None => set(t, &[libc::SYS_memfd_create], &Verdict::Allow),
+            Some(images) => keep(t, images),
+        }
     } else {
-        only(t, libc::SYS_mmap, memory(no_code.clone()));
+        only(t, libc::SYS_mmap, memory(mapped));
     }
     only(t, libc::SYS_mprotect, no_code);
 
@@ -124,11 +157,14 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
         libc::F_OFD_GETLK,
     ];
     one_of(t, libc::SYS_fcntl, 1, &commands.map(|c| c as u32));
-    let names = [
+    let mut names = vec![
         libc::PR_SET_NAME as u32,
         PR_SET_VMA,
         libc::PR_GET_DUMPABLE as u32,
     ];
+    if jail.programs {
+        names.push(PR_SET_SYSCALL_USER_DISPATCH);
+    }
     one_of(t, libc::SYS_prctl, 0, &names);
     let gs = [ARCH_GET_GS, ARCH_SET_GS];
     one_of(t, libc::SYS_arch_prctl, 0, &gs);

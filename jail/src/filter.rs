@@ -7,6 +7,7 @@
 use libc::{sock_filter, sock_fprog};
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 
 /// What becomes of a system call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,11 +57,14 @@ const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 const ARGUMENTS: u32 = 16;
 const X86_64: u32 = 0xc000_003e;
+/// Of the instruction behind the system call, its lower and upper half.
+const POINTER: [u32; 2] = [8, 12];
 /// Numbers from here on are of the x32 interface.
 const X32: u32 = 0x4000_0000;
 const ALLOW: u32 = 0x7fff_0000;
 const ERRNO: u32 = 0x0005_0000;
 const KILL: u32 = 0x8000_0000;
+const TRAP: u32 = 0x0003_0000;
 
 fn code(code: u16, k: u32) -> sock_filter {
     branch(code, k, 0, 0)
@@ -152,6 +156,23 @@ fn judge(program: &mut Vec<sock_filter>, verdict: &Verdict) {
     }
 }
 
+/// SIGSYS for calls by other code than that in `range`, whatever their kind and number;
+/// `program` for its own. Both ends of the range have the same upper half.
+pub fn within(range: &Range<u64>, mut program: Vec<sock_filter>) -> Vec<sock_filter> {
+    let [low, high] = POINTER;
+    // The pointer is behind the instruction: from two bytes within to the end.
+    let mut all = vec![
+        code(LOAD, high),
+        branch(IF_EQUAL, (range.end >> 32) as u32, 0, 3),
+        code(LOAD, low),
+        branch(IF_AT_LEAST, range.start as u32 + 2, 0, 1),
+        branch(IF_AT_LEAST, range.end as u32 + 1, 0, 1),
+        code(RETURN, TRAP),
+    ];
+    all.append(&mut program);
+    all
+}
+
 /// Put all threads of the process under the program.
 pub fn install(program: &mut [sock_filter]) -> io::Result<()> {
     const SET_MODE_FILTER: libc::c_ulong = 1;
@@ -183,9 +204,15 @@ mod tests {
 
     /// What the host's kernel does with a program, for the instructions used here.
     fn run(program: &[sock_filter], number: u32, arguments: [u64; 6]) -> u32 {
+        run_at(program, 0, number, arguments)
+    }
+
+    fn run_at(program: &[sock_filter], rip: u64, number: u32, arguments: [u64; 6]) -> u32 {
         let word = |at: u32| match at {
             NUMBER => number,
             ARCHITECTURE => X86_64,
+            8 => rip as u32,
+            12 => (rip >> 32) as u32,
             _ => (arguments[(at - ARGUMENTS) as usize / 8] >> (8 * (at % 8))) as u32,
         };
         let (mut at, mut a) = (0, 0);
@@ -256,6 +283,33 @@ mod tests {
             assert_eq!(run(&program, X32, [0; 6]), KILL);
             assert_eq!(run(&program, X32 + 39, [0; 6]), KILL);
             assert_eq!(run(&program, u32::MAX, [0; 6]), KILL);
+        }
+    }
+
+    #[test]
+    fn only_calls_from_within_the_range_are_judged_by_number() {
+        let program = assemble(&BTreeMap::new(), &Verdict::Refuse(libc::EPERM));
+        let range = 0x7000_0000_1000..0x7000_0000_3000;
+        let program = within(&range, program);
+        let refused = ERRNO | libc::EPERM as u32;
+        for rip in [0x7000_0000_1002, 0x7000_0000_2000, 0x7000_0000_3000] {
+            assert_eq!(run_at(&program, rip, 39, [0; 6]), refused, "{rip:#x}");
+            assert_eq!(run_at(&program, rip, X32, [0; 6]), KILL, "{rip:#x}");
+        }
+        let outside = [
+            0,
+            0x7000_0000_1000,
+            0x7000_0000_1001,
+            0x7000_0000_3001,
+            0x6fff_0000_2000,
+            0x7001_0000_2000,
+            0x2000,
+            u64::MAX,
+        ];
+        for rip in outside {
+            for number in [0, 39, X32, X32 + 39, u32::MAX] {
+                assert_eq!(run_at(&program, rip, number, [0; 6]), TRAP, "{rip:#x}");
+            }
         }
     }
 }

@@ -20,6 +20,7 @@
 //! ```text
 //! calls.rs      which system calls there are, and which mean an attack (seccomp)
 //!   programs.rs   the same for programs of the host
+//!   net.rs        the same for a program whose calls a runtime takes
 //!   lists.rs      their names
 //! files.rs      which files and directories can be opened (Landlock)
 //! limits.rs     memory, time, core dumps
@@ -38,16 +39,19 @@ mod filter;
 mod limits;
 mod lists;
 mod namespaces;
+mod net;
 mod privileges;
 mod programs;
 
 use std::fmt;
 use std::io;
+use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use files::{spawn_fenced, Files};
 pub use namespaces::set_apart;
+pub use net::Net;
 
 /// What the process still needs. The default is the least: to compute, and to
 /// read and write what is open.
@@ -58,6 +62,8 @@ pub struct Jail {
     create: Vec<PathBuf>,
     trees: Vec<PathBuf>,
     boots: bool,
+    /// Of these alone, if any are named.
+    code: Option<Vec<RawFd>>,
     network: bool,
     exec: bool,
     handed: bool,
@@ -69,6 +75,7 @@ pub struct Jail {
     devices: bool,
     memory_files: bool,
     no_holes: bool,
+    programs: bool,
     memory: Option<u64>,
     time: Option<Duration>,
 }
@@ -147,9 +154,20 @@ impl Jail {
         self
     }
 
-    /// Kernels are still to be booted: code may be mapped, memory files made.
+    /// Kernels are still to be booted: code of any file may be mapped that may be read,
+    /// memory files made. [`Self::boots_from`] allows less.
     pub fn boots(&mut self, yes: bool) -> &mut Self {
         self.boots = yes;
+        self.code = None;
+        self
+    }
+
+    /// Kernels are still to be booted, with what was taken for that: code is mapped of
+    /// these descriptors alone, which cannot be closed or replaced from now on, and no
+    /// memory files are made. Nobody else may be able to write those files.
+    pub fn boots_from(&mut self, images: &[RawFd]) -> &mut Self {
+        self.boots = true;
+        self.code = Some(images.to_vec());
         self
     }
 
@@ -177,6 +195,14 @@ impl Jail {
     /// `EOPNOTSUPP`), so that what they wrote is told from what they left alone.
     pub fn no_holes(&mut self, yes: bool) -> &mut Self {
         self.no_holes = yes;
+        self
+    }
+
+    /// A kernel runs programs (`Kernel::spawn`): code is mapped of memory that is shared
+    /// and of a descriptor that is open, and threads have their system calls taken by
+    /// syscall user dispatch (prctl(2)).
+    pub fn programs(&mut self, yes: bool) -> &mut Self {
+        self.programs = yes;
         self
     }
 

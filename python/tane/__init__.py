@@ -34,7 +34,9 @@ from ._file import RawFile
 from ._image import Image, Volume, open
 from ._kernel import Kernel
 from ._listing import DirEntry
+from ._make import Made, make_image
 from ._mount import Mount
+from ._options import ImageOptions
 from ._path import TanePath
 from ._progress import drive
 
@@ -44,11 +46,13 @@ __all__ = [
     "DirEntry",
     "ForkError",
     "Image",
+    "ImageOptions",
     "Kernel",
     "KernelError",
     "LockedError",
     "LossError",
     "LossWarning",
+    "Made",
     "Mount",
     "RamDisk",
     "RawFile",
@@ -56,5 +60,6 @@ __all__ = [
     "TanePath",
     "Volume",
     "drive",
+    "make_image",
     "open",
 ]

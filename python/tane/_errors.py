@@ -87,6 +87,11 @@ def tane_py_interrupted(_arg: Any) -> int:
     return 0
 
 
+def has_kept() -> bool:
+    """Whether a signal's handler has ended a call of this thread."""
+    return _raised.error is not None
+
+
 def raise_kept() -> None:
     """Raise what ended the call that was just made, if a signal's handler did."""
     error, _raised.error = _raised.error, None

@@ -7,20 +7,17 @@ import errno
 import os
 import warnings
 import weakref
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, Unpack
 
 from ._address import Address, is_remote
 from ._closing import Closing, closed_first
 from ._errors import SelectorError, fail, forks, message
 from ._kernel import Kernel
 from ._mount import Mount, mount_options
+from ._options import ImageOptions, Mode, StrPath, image_options
 from ._tane import ffi, lib
 
-StrPath: TypeAlias = "str | os.PathLike[str]"
-Mode: TypeAlias = Literal["r", "rw"]
-Secret: TypeAlias = "str | bytes"
 Selector: TypeAlias = "str | int"
 Kind: TypeAlias = Literal[
     "disk", "partition", "luks", "logical", "raid", "verity", "bitlocker"
@@ -97,14 +94,6 @@ def selected(selector: Selector) -> str:
     return str(selector)
 
 
-def _list(names: Iterable[StrPath], keep: list[Any]) -> Any:
-    """A list of C strings that ends with a NULL; `keep` holds them."""
-    strings = [ffi.new("char[]", os.fsencode(name)) for name in names]
-    array = ffi.new("char *[]", [*strings, ffi.NULL])
-    keep += [*strings, array]
-    return ffi.cast("const char *const *", array)
-
-
 class Image(Closing):
     """An image, with everything in it that a file system can be on.
 
@@ -123,15 +112,10 @@ class Image(Closing):
     memory_limit  of the jail: private memory beside that, in bytes; else 4 GiB
     time_limit    of the jail: after so many seconds it is killed, and what was not
                   synced is lost; else never
-    format        what it is, if its content should not tell: "raw", "qcow2", …
-    overlay       put what is written into this qcow2 file; ":memory:" forgets it
-    trust         files and directories that it may name as backing file or extents
-    with_images   further images of the same machine
-    lower         images below this one, the topmost first, each as IMAGE or
-                  IMAGE@SELECTOR: the files of all are seen as one, by overlayfs, for
-                  reading
-    passphrase    of LUKS and BitLocker volumes, and of an image that is encrypted as a
-                  whole: one, or several; bytes for the content of a key file
+    options       how it is opened: see `ImageOptions`
+
+    image is a file, or an address on a server; "IMAGE@SELECTOR" says which file system
+    `mount` mounts, and "OUTER:/IMAGE" is an image that is a file in another one.
     """
 
     def __init__(
@@ -145,22 +129,19 @@ class Image(Closing):
         memory: int | None = None,
         memory_limit: int | None = None,
         time_limit: float | None = None,
-        format: str | None = None,
-        overlay: StrPath | None = None,
-        trust: Iterable[StrPath] = (),
-        with_images: Iterable[StrPath] = (),
-        lower: Iterable[StrPath] = (),
-        passphrase: Secret | Sequence[Secret] = (),
+        **options: Unpack[ImageOptions],
     ) -> None:
-        if mode not in ("r", "rw"):
-            raise ValueError(f'mode is "r" or "rw", not {mode!r}')
+        keep: list[Any] = []
+        given = image_options(mode, options, keep)
         self._handle: Any = None
         self._forks = forks()
         self._mounts: weakref.WeakSet[Mount] = weakref.WeakSet()
         self.path = os.fspath(image)
         self.mode: Mode = mode
-        if not is_remote(self.path):
-            os.stat(self.path)  # Says what is wrong before a kernel is booted for it.
+        address = Address.parse(self.path)
+        if address is not None and not is_remote(address.image):
+            # Says what is wrong before a kernel is booted for it.
+            os.stat(address.image)
         self._owns_kernel = kernel is None
         jail = kernel is None if jail is None else jail
         if kernel is not None:
@@ -172,30 +153,6 @@ class Image(Closing):
             raise ValueError("only a jail has limits")
         if not jail and kernel is None:
             kernel = Kernel(image=kernel_image, memory=memory)
-        keep: list[Any] = []
-
-        def c_text(text: bytes) -> Any:
-            keep.append(ffi.new("char[]", text))
-            return keep[-1]
-
-        options = ffi.new("struct tane_image_options *")
-        options.size = ffi.sizeof("struct tane_image_options")
-        options.flags = lib.TANE_IMAGE_WRITE if mode == "rw" else 0
-        if format is not None:
-            options.format = c_text(format.encode())
-        if overlay is not None:
-            options.overlay = c_text(os.fsencode(overlay))
-        options.trust = _list(trust, keep)
-        setattr(options, "with", _list(with_images, keep))
-        options.lower = _list(lower, keep)
-        given = [passphrase] if isinstance(passphrase, (str, bytes)) else passphrase
-        secrets = [s.encode() if isinstance(s, str) else s for s in given]
-        if secrets:
-            array = ffi.new("struct tane_secret[]", len(secrets))
-            for at, secret in enumerate(secrets):
-                array[at].data, array[at].len = c_text(secret), len(secret)
-            keep.append(array)
-            options.secrets, options.secret_count = array, len(secrets)
         if jail:
             worker = ffi.new("struct tane_worker_options *")
             worker.size = ffi.sizeof("struct tane_worker_options")
@@ -205,16 +162,17 @@ class Image(Closing):
             if time_limit is not None:
                 worker.milliseconds = max(1, round(time_limit * 1000))
             if kernel_image is not None:
-                worker.image = c_text(os.fsencode(kernel_image))
+                keep.append(ffi.new("char[]", os.fsencode(kernel_image)))
+                worker.image = keep[-1]
             keep.append(worker)
-            options.worker = worker
+            given.worker = worker
         notices: list[str] = []
-        options.notice_arg = notice_arg = ffi.new_handle(notices)
-        options.notice = lib.tane_py_notice
+        given.notice_arg = notice_arg = ffi.new_handle(notices)
+        given.notice = lib.tane_py_notice
         keep.append(notice_arg)
         to = ffi.new("struct tane_image **")
         serves = ffi.NULL if kernel is None else kernel._get()
-        answer = lib.tane_image_open(serves, os.fsencode(self.path), options, to)
+        answer = lib.tane_image_open(serves, os.fsencode(self.path), given, to)
         if answer < 0:
             made = None if kernel is None else kernel._forks
             fail(-answer, self.path, message(), made=made)
@@ -322,19 +280,15 @@ def open(
     memory: int | None = None,
     memory_limit: int | None = None,
     time_limit: float | None = None,
-    format: str | None = None,
-    overlay: StrPath | None = None,
-    trust: Iterable[StrPath] = (),
-    with_images: Iterable[StrPath] = (),
-    lower: Iterable[StrPath] = (),
-    passphrase: Secret | Sequence[Secret] = (),
     fstype: str | None = None,
     options: str = "",
+    **how: Unpack[ImageOptions],
 ) -> Mount:
     """Open an image and mount a file system in it, in one step.
 
-    `image` may have the selector in it, as in "disk.qcow2@2". The other arguments
-    are those of `Image` and `Image.mount`. Closing the mount closes the image, and
+    `image` may have the selector in it, as in "disk.qcow2@2", and be an image that is a
+    file in another one, as in "outer.img:/disk.qcow2". The other arguments are those of
+    `Image` and `Image.mount`. Closing the mount closes the image, and
     ends the kernel if none was given. That one runs jailed, in a process of its own,
     unless `jail` is False.
 
@@ -342,14 +296,9 @@ def open(
     ...     (mount / "etc/hostname").write_text("example\\n")
     """
     path = os.fspath(image)
-    if selector is None:
-        address = Address.parse(path)
-        if address is not None and address.path != "/":
-            raise ValueError(
-                f"{path}: names a file in an image: open the image, then the file"
-            )
-        if address is not None:
-            path, selector = address.image, address.selector
+    address = Address.parse(path) if selector is None else None
+    if address is not None and address.path == "/":
+        path, selector = address.image, address.selector
     opened = Image(
         path,
         mode=mode,
@@ -359,12 +308,7 @@ def open(
         memory=memory,
         memory_limit=memory_limit,
         time_limit=time_limit,
-        format=format,
-        overlay=overlay,
-        trust=trust,
-        with_images=with_images,
-        lower=lower,
-        passphrase=passphrase,
+        **how,
     )
     try:
         mount = opened.mount(selector, fstype=fstype, options=options)

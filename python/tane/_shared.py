@@ -22,8 +22,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ._address import is_remote
-from ._image import Image, Mode
+from ._image import Image
 from ._mount import Mount
+from ._options import Mode
 
 Identity: TypeAlias = "tuple[int, int] | str"
 
@@ -42,7 +43,7 @@ class Wish:
     mount: tuple[tuple[str, Any], ...]
 
     def option(self, name: str) -> Any:
-        return dict(self.options)[name]
+        return dict(self.options).get(name)
 
     @property
     def content(self) -> Any:
@@ -54,7 +55,7 @@ class Wish:
     def files(self) -> set[Identity]:
         """Of the host; of the layers below nothing is written."""
         overlay = self.option("overlay")
-        names = [self.image, *self.option("with_images")]
+        names = [self.image, *(self.option("with_images") or ())]
         return {_identity(name) for name in [*names, *([overlay] if overlay else [])]}
 
     @property

@@ -5,24 +5,10 @@ from __future__ import annotations
 
 import errno
 import os
-from fnmatch import fnmatchcase
 from typing import Any
 
 from ._calls import Calls, Name, nofollow
 from ._tane import ffi, lib
-
-# What `skip` is said of in /etc/xattr.conf of libattr 2.5, as `cp -a` takes it: it
-# belongs to a file system and not to a file.
-_SKIPPED = (
-    *("trusted.SGI_ACL_DEFAULT", "trusted.SGI_ACL_FILE", "trusted.SGI_CAP_FILE"),
-    *("trusted.SGI_DMI_*", "trusted.SGI_MAC_FILE", "xfsroot.*", "user.Beagle.*"),
-    *("security.evm", "afs.*"),
-)
-
-
-def is_internal(name: str) -> bool:
-    """Whether an attribute is no copy's business."""
-    return any(fnmatchcase(name, pattern) for pattern in _SKIPPED)
 
 
 class Xattrs(Calls):

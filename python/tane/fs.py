@@ -12,7 +12,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import IO, Any
 
@@ -21,8 +20,9 @@ from fsspec.spec import AbstractFileSystem
 from . import _shared
 from ._address import Address, is_remote
 from ._errors import forks
-from ._image import Secret, Selector, selected
+from ._image import Selector, selected
 from ._mount import Mount
+from ._options import taken
 from ._shared import Wish
 
 _PREFIX = "tane://"
@@ -33,9 +33,9 @@ class TaneFileSystem(AbstractFileSystem):
 
     Nothing is written unless storage option `writable` is True; that locks the
     image until `close()` or the end of the process. A file that was written is in
-    the image once it is closed. The other options are those of `tane.open`. File
-    systems of one image with the same options share a kernel, in all threads, and who
-    reads sees what another one writes.
+    the image once it is closed. The other options are those of `tane.open`, with
+    `tane.ImageOptions`. File systems of one image with the same options share a kernel,
+    in all threads, and who reads sees what another one writes.
 
     After a fork the child opens images for itself, if they are only read.
     """
@@ -49,12 +49,6 @@ class TaneFileSystem(AbstractFileSystem):
         selector: Selector | None = None,
         *,
         writable: bool = False,
-        format: str | None = None,
-        overlay: str | None = None,
-        trust: Iterable[str] = (),
-        with_images: Iterable[str] = (),
-        lower: Iterable[str] = (),
-        passphrase: Secret | Iterable[Secret] = (),
         fstype: str | None = None,
         mount_options: str = "",
         memory: int | None = None,
@@ -64,19 +58,14 @@ class TaneFileSystem(AbstractFileSystem):
         time_limit: float | None = None,
         **storage_options: Any,
     ) -> None:
+        opened_by = taken(storage_options)
         super().__init__(**storage_options)
         remote = is_remote(os.fspath(image))
         self.image = os.fspath(image) if remote else os.path.realpath(image)
         self.selector = None if selector is None else selected(selector)
         self.writable = writable
-        secrets = (passphrase,) if isinstance(passphrase, (str, bytes)) else passphrase
         options = {
-            "format": format,
-            "overlay": overlay,
-            "trust": tuple(trust),
-            "with_images": tuple(with_images),
-            "lower": tuple(lower),
-            "passphrase": tuple(secrets),
+            **dict(opened_by),
             "memory": memory,
             "kernel_image": kernel_image,
             "jail": jail,

@@ -183,8 +183,9 @@ def test_a_missing_image_is_file_not_found(tmp_path: Path) -> None:
     assert missing.value.filename == str(tmp_path / "none.img")
     with pytest.raises(IsADirectoryError):
         tane.open(tmp_path)
-    with pytest.raises(ValueError, match="names a file in an image"):
+    with pytest.raises(FileNotFoundError) as missing:
         tane.open(f"{tmp_path}/none.img:/etc")
+    assert missing.value.filename == f"{tmp_path}/none.img"
 
 
 def test_a_kernel_that_was_halted_says_so(image: Path) -> None:

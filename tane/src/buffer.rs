@@ -1,6 +1,6 @@
 //! Memory of the kernel's that the program uses.
 
-use crate::error::{Errno, Result};
+use crate::error::{Context, Errno, Result};
 use crate::kernel::Kernel;
 use crate::region::{Region, Request, PAGE};
 use std::fmt;

@@ -1,10 +1,11 @@
 //! What a kernel is booted with.
 
 use crate::error::{Error, Result};
-use crate::image::default_image;
 use crate::kernel::Kernel;
+use crate::kernel_image::default_image;
 use crate::missing::Guard;
-use std::path::PathBuf;
+use std::os::fd::RawFd;
+use std::path::{Path, PathBuf};
 
 type Sink = Box<dyn Fn(&str) + Send + Sync>;
 
@@ -27,6 +28,8 @@ pub struct Builder {
     nokaslr: bool,
     deterministic: Option<tane_host::Deterministic>,
     sleep_at_once: bool,
+    programs: bool,
+    shared: bool,
     log: Option<Sink>,
 }
 
@@ -115,6 +118,22 @@ impl Builder {
         self
     }
 
+    /// Keep room in the address space for programs ([`Kernel::spawn`]); one kernel of a
+    /// process can. The image must be `run`.
+    pub fn programs(mut self, yes: bool) -> Self {
+        self.programs = yes;
+        self
+    }
+
+    /// Whether forks of this process go on using the kernel, each as a Linux process of
+    /// its own that fork(2) has made: pipes, files and wait4(2) work between them. In
+    /// forks of other processes all calls answer ENOTSUP. What a shared kernel does not do
+    /// is in docs/processes.md; memory cannot be mapped from it.
+    pub fn shared(mut self, yes: bool) -> Self {
+        self.shared = yes;
+        self
+    }
+
     /// Load the image and boot it; some milliseconds.
     ///
     /// Errors: ENOENT no image; ENOEXEC the file is not an image this library
@@ -132,6 +151,8 @@ impl Builder {
             deterministic: self.deterministic,
             working_set: self.working_set,
             spin: !self.sleep_at_once,
+            programs: self.programs,
+            shared: self.shared,
             ..Default::default()
         };
         host.ram = self.memory.unwrap_or(host.ram);
@@ -145,6 +166,18 @@ impl Builder {
             .map_err(|error| Error::from_source(boot_errno(&error), "boot", error))?;
         Kernel::start(machine, faults)
     }
+}
+
+/// Take what booting takes of the host, before this process enters a jail in which it
+/// opens no files and makes none in memory: for kernels of these images, as many at a time
+/// as `kernels`, each with at most `memory` bytes (256 MiB: [`MEMORY`](crate::MEMORY)).
+/// They can then be booted again and again; the memory of one that has ended is for the
+/// next. What [`Jail::boots_from`](crate::jail::Jail::boots_from) takes.
+///
+/// Errors: those of [`Builder::boot`] that concern the images, and EMFILE.
+pub fn provide(images: &[&Path], kernels: usize, memory: u64) -> Result<Vec<RawFd>> {
+    tane_host::provide(images, kernels, memory)
+        .map_err(|error| Error::from_source(boot_errno(&error), "boot", error))
 }
 
 fn image_errno(error: &tane_host::ImageError) -> i32 {

@@ -1,17 +1,18 @@
 //! An open directory, and what can be done with its entries by name.
 
-use crate::error::{Errno, Error, Result};
+use crate::error::{Context, Errno, Error, Result};
 use crate::file::File;
 use crate::kernel::Kernel;
 use crate::metadata::Metadata;
 use crate::open_options::OpenOptions;
 use crate::path::{with_cstr, with_name};
 use crate::read_dir::ReadDir;
-use crate::sys::{Fd, Sync, SysResult};
+use crate::sys::{Fd, SysResult};
 use crate::time::SetTimes;
 use std::ffi::{CStr, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use tane_linux::Sync;
 
 /// An open directory.
 ///
@@ -78,14 +79,14 @@ impl Dir {
     fn open_flags(&self, name: &OsStr, flags: i32, mode: u32) -> Result<Fd> {
         let flags = flags | libc::O_NOFOLLOW;
         self.entry("open", name, |fd, name| {
-            fd.kernel.openat(fd.raw, name, flags, mode)
+            fd.kernel.openat(fd, name, flags, mode)
         })
     }
 
     /// The entries, without "." and "..". Each listing starts at the first.
     pub fn read_dir(&self) -> Result<ReadDir> {
         let flags = libc::O_RDONLY | libc::O_DIRECTORY;
-        let fd = self.fd.kernel.openat(self.fd.raw, c".", flags, 0);
+        let fd = self.fd.kernel.openat(&self.fd, c".", flags, 0);
         fd.map(|fd| ReadDir::new(fd, Path::new("")))
             .map_err(|errno| errno.during("read the directory"))
     }
@@ -94,7 +95,7 @@ impl Dir {
 
     /// About the directory itself.
     pub fn dir_metadata(&self) -> Result<Metadata> {
-        let statx = self.fd.kernel.fstatx(self.fd.raw);
+        let statx = self.fd.kernel.fstatx(&self.fd);
         statx
             .map(Metadata::new)
             .map_err(|errno| errno.during("stat"))
@@ -103,18 +104,17 @@ impl Dir {
     /// About an entry; of a link, about the link.
     pub fn metadata(&self, name: impl AsRef<OsStr>) -> Result<Metadata> {
         self.entry("stat", name.as_ref(), |fd, name| {
-            fd.kernel.statx(fd.raw, name, libc::AT_SYMLINK_NOFOLLOW)
+            fd.kernel.statx(fd, name, libc::AT_SYMLINK_NOFOLLOW)
         })
         .map(Metadata::new)
     }
 
     /// Where a link points: bytes, which need not be a path that exists.
     pub fn read_link(&self, name: impl AsRef<OsStr>) -> Result<PathBuf> {
-        let mut target = [0; libc::PATH_MAX as usize];
-        let len = self.entry("read the link", name.as_ref(), |fd, name| {
-            fd.kernel.readlinkat(fd.raw, name, &mut target)
+        let target = self.entry("read the link", name.as_ref(), |fd, name| {
+            fd.sys().readlink(fd, name)
         })?;
-        Ok(OsString::from_vec(target[..len].to_vec()).into())
+        Ok(OsString::from_vec(target).into())
     }
 
     // ---- making and removing
@@ -122,7 +122,7 @@ impl Dir {
     /// Make a directory with permissions `mode`.
     pub fn create_dir(&self, name: impl AsRef<OsStr>, mode: u32) -> Result<()> {
         self.entry("create the directory", name.as_ref(), |fd, name| {
-            fd.kernel.mkdirat(fd.raw, name, mode & 0o7777)
+            fd.sys().mkdir(fd, name, mode & 0o7777)
         })
     }
 
@@ -130,7 +130,7 @@ impl Dir {
     pub fn symlink(&self, target: impl AsRef<OsStr>, name: impl AsRef<OsStr>) -> Result<()> {
         let target = target.as_ref().as_bytes();
         self.entry("link", name.as_ref(), |fd, name| {
-            with_cstr(target, |target| fd.kernel.symlinkat(target, fd.raw, name))
+            with_cstr(target, |target| fd.sys().symlink(target, fd, name))
         })
     }
 
@@ -142,7 +142,7 @@ impl Dir {
         new_name: impl AsRef<OsStr>,
     ) -> Result<()> {
         self.two("link", name.as_ref(), to, new_name.as_ref(), |old, new| {
-            self.fd.kernel.linkat(old, new, 0)
+            self.fd.sys().link(old.0, old.1, new.0, new.1)
         })
     }
 
@@ -152,7 +152,7 @@ impl Dir {
     pub fn mknod(&self, name: impl AsRef<OsStr>, mode: u32, rdev: u64) -> Result<()> {
         self.entry("make the node", name.as_ref(), |fd, name| {
             let dev = kernel_dev(rdev).ok_or(Errno(libc::EINVAL))?;
-            fd.kernel.mknodat(fd.raw, name, mode, dev)
+            fd.sys().mknod(fd, name, mode, dev.into())
         })
     }
 
@@ -170,7 +170,7 @@ impl Dir {
             name.as_ref(),
             to,
             new_name.as_ref(),
-            |old, new| self.fd.kernel.renameat(old, new, flags),
+            |old, new| self.fd.sys().rename(old.0, old.1, new.0, new.1, flags),
         )
     }
 
@@ -196,14 +196,14 @@ impl Dir {
     /// Remove an entry that is not a directory.
     pub fn remove_file(&self, name: impl AsRef<OsStr>) -> Result<()> {
         self.entry("remove", name.as_ref(), |fd, name| {
-            fd.kernel.unlinkat(fd.raw, name, 0)
+            fd.sys().unlink(fd, name, 0)
         })
     }
 
     /// Remove an empty directory.
     pub fn remove_dir(&self, name: impl AsRef<OsStr>) -> Result<()> {
         self.entry("remove the directory", name.as_ref(), |fd, name| {
-            fd.kernel.unlinkat(fd.raw, name, libc::AT_REMOVEDIR)
+            fd.sys().unlink(fd, name, libc::AT_REMOVEDIR)
         })
     }
 
@@ -212,7 +212,7 @@ impl Dir {
     /// Permission bits of an entry, 0 to 0o7777. EOPNOTSUPP for a link.
     pub fn set_permissions(&self, name: impl AsRef<OsStr>, mode: u32) -> Result<()> {
         self.entry("chmod", name.as_ref(), |fd, name| {
-            fd.kernel.chmodat(fd.raw, name, mode)
+            fd.sys().chmodat(fd, name, mode)
         })
     }
 
@@ -225,7 +225,8 @@ impl Dir {
     ) -> Result<()> {
         let (uid, gid) = (uid.unwrap_or(u32::MAX), gid.unwrap_or(u32::MAX));
         self.entry("chown", name.as_ref(), |fd, name| {
-            fd.kernel.chownat(fd.raw, name, uid, gid)
+            fd.sys()
+                .chown(fd, name, uid, gid, libc::AT_SYMLINK_NOFOLLOW)
         })
     }
 
@@ -233,7 +234,8 @@ impl Dir {
     pub fn set_times(&self, name: impl AsRef<OsStr>, times: SetTimes) -> Result<()> {
         let times = times.to_timespecs();
         self.entry("set the times", name.as_ref(), |fd, name| {
-            fd.kernel.utimensat(fd.raw, name, &times)
+            fd.sys()
+                .utimens(fd, name, &times, libc::AT_SYMLINK_NOFOLLOW)
         })
     }
 
@@ -243,7 +245,7 @@ impl Dir {
     }
 
     pub(crate) fn sync_with(&self, what: Sync, action: &'static str) -> Result<()> {
-        let result = self.fd.kernel.sync(self.fd.raw, what);
+        let result = self.fd.sys().sync(&self.fd, what);
         result.map_err(|errno| errno.during(action))
     }
 }

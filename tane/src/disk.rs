@@ -1,7 +1,7 @@
 //! Disks: what backs one, and where the kernel shows it.
 
 use crate::error::{errno_or_guess, Error, Result};
-use crate::image_file::DiskImage;
+use crate::image::file::DiskImage;
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::partition::{number, number_or_0, Partition, SECTOR};
@@ -226,15 +226,8 @@ impl Kernel {
             in_order: options.in_order,
             ..Default::default()
         };
-        let attached = Attached::new(machine, Block::new(backend, block)).map_err(|error| {
-            let errno = match error {
-                AttachError::Full => libc::ENOSPC,
-                AttachError::Refused(errno) => errno,
-                AttachError::Dead => libc::ESHUTDOWN,
-                AttachError::Foreign => libc::ENOTSUP,
-            };
-            Error::from_source(errno, "add a disk", error)
-        })?;
+        let attached = Attached::new(machine, Block::new(backend, block));
+        let attached = attached.map_err(|error| attach_error("add a disk", error))?;
         let (sysfs, name) = self.find_disk(attached.slot())?;
         let inner = Arc::new(Inner {
             kernel: self.clone(),
@@ -272,6 +265,17 @@ impl Kernel {
         let name = disk.into_file_name().to_string_lossy().into_owned();
         Ok((block.join(&name), name))
     }
+}
+
+/// A device that did not get into the kernel.
+pub(crate) fn attach_error(action: &'static str, error: AttachError) -> Error {
+    let errno = match error {
+        AttachError::Full => libc::ENOSPC,
+        AttachError::Refused(errno) => errno,
+        AttachError::Dead => libc::ESHUTDOWN,
+        AttachError::Foreign => libc::ENOTSUP,
+    };
+    Error::from_source(errno, action, error)
 }
 
 /// What the disk's size is rounded up to. Of a file system that is packed and has its

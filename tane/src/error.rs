@@ -5,23 +5,21 @@ use std::io;
 use std::path::{Path, PathBuf};
 use tane_images::Locked;
 
-/// A bare errno, before anyone said what it was about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Errno(pub i32);
+pub(crate) use tane_linux::Errno;
 
-impl Errno {
-    pub(crate) fn during(self, action: &'static str) -> Error {
+/// What a bare errno was about.
+pub(crate) trait Context {
+    fn during(self, action: &'static str) -> Error;
+    fn on(self, action: &'static str, path: &Path) -> Error;
+}
+
+impl Context for Errno {
+    fn during(self, action: &'static str) -> Error {
         Error::new(self.0, action)
     }
 
-    pub(crate) fn on(self, action: &'static str, path: &Path) -> Error {
+    fn on(self, action: &'static str, path: &Path) -> Error {
         Error::new(self.0, action).with_path(path)
-    }
-}
-
-impl From<Errno> for io::Error {
-    fn from(errno: Errno) -> Self {
-        io::Error::from_raw_os_error(errno.0)
     }
 }
 

@@ -1,11 +1,12 @@
 //! An open file.
 
-use crate::error::{Errno, Result};
+use crate::error::{Context, Errno, Result};
 use crate::kernel::Kernel;
 use crate::metadata::Metadata;
-use crate::sys::{Fd, Sync, SysResult};
+use crate::sys::{Fd, SysResult};
 use crate::time::SetTimes;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use tane_linux::Sync;
 
 /// A file inside a kernel, as [`std::fs::File`] is one of the host's.
 ///
@@ -49,14 +50,14 @@ impl File {
 
     /// A second handle with the same position; dup(2).
     pub fn try_clone(&self) -> Result<File> {
-        Self::done(self.fd.kernel.dup(self.fd.raw), "dup").map(File::new)
+        Self::done(self.fd.kernel.dup(&self.fd), "dup").map(File::new)
     }
 
     /// Read at a byte offset, leaving the position alone; pread(2). Returns the
     /// number of bytes; 0 at the end of the file.
     #[inline]
     pub fn read_at(&self, to: &mut [u8], offset: u64) -> io::Result<usize> {
-        Ok(self.fd.kernel.pread(self.fd.raw, to, offset)?)
+        Ok(self.fd.sys().pread(&self.fd, to, offset)?)
     }
 
     /// Fill the whole buffer from a byte offset on, or fail with
@@ -77,7 +78,7 @@ impl File {
     /// Write at a byte offset, leaving the position alone; pwrite(2).
     #[inline]
     pub fn write_at(&self, from: &[u8], offset: u64) -> io::Result<usize> {
-        Ok(self.fd.kernel.pwrite(self.fd.raw, from, offset)?)
+        Ok(self.fd.sys().pwrite(&self.fd, from, offset)?)
     }
 
     /// Write the whole buffer at a byte offset.
@@ -97,24 +98,24 @@ impl File {
     /// Content and metadata reach the disk image before this returns; fsync(2).
     /// Errors of earlier writes show here.
     pub fn sync_all(&self) -> Result<()> {
-        Self::done(self.fd.kernel.sync(self.fd.raw, Sync::All), "fsync")
+        Self::done(self.fd.sys().sync(&self.fd, Sync::All), "fsync")
     }
 
     /// Like [`Self::sync_all`], without metadata that reading does not need;
     /// fdatasync(2).
     pub fn sync_data(&self) -> Result<()> {
-        Self::done(self.fd.kernel.sync(self.fd.raw, Sync::Data), "fdatasync")
+        Self::done(self.fd.sys().sync(&self.fd, Sync::Data), "fdatasync")
     }
 
     /// Cut off or lengthen with a hole, in bytes; ftruncate(2).
     pub fn set_len(&self, len: u64) -> Result<()> {
-        Self::done(self.fd.kernel.ftruncate(self.fd.raw, len), "truncate")
+        Self::done(self.fd.sys().ftruncate(&self.fd, len), "truncate")
     }
 
     /// Reserve space, or whatever else `mode` says: `libc::FALLOC_FL_` bits; 0
     /// reserves and lengthens. Offset and length in bytes; fallocate(2).
     pub fn allocate(&self, mode: i32, offset: u64, len: u64) -> Result<()> {
-        let result = self.fd.kernel.fallocate(self.fd.raw, mode, offset, len);
+        let result = self.fd.sys().fallocate(&self.fd, mode, offset, len);
         Self::done(result, "fallocate")
     }
 
@@ -146,29 +147,37 @@ impl File {
     }
 
     fn seek_raw(&self, offset: i64, whence: i32) -> SysResult<u64> {
-        self.fd.kernel.lseek(self.fd.raw, offset, whence)
+        self.fd.sys().lseek(&self.fd, offset, whence)
     }
 
     /// What stat(2) says of it.
     pub fn metadata(&self) -> Result<Metadata> {
-        Self::done(self.fd.kernel.fstatx(self.fd.raw), "stat").map(Metadata::new)
+        Self::done(self.fd.kernel.fstatx(&self.fd), "stat").map(Metadata::new)
     }
 
     /// Permission bits, 0 to 0o7777; fchmod(2).
     pub fn set_permissions(&self, mode: u32) -> Result<()> {
-        Self::done(self.fd.kernel.chmodat(self.fd.raw, c"", mode), "chmod")
+        Self::done(self.fd.sys().chmodat(&self.fd, c"", mode), "chmod")
     }
 
     /// Owner and group; None leaves one as it is; fchown(2).
     pub fn set_owner(&self, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
         let (uid, gid) = (uid.unwrap_or(u32::MAX), gid.unwrap_or(u32::MAX));
-        Self::done(self.fd.kernel.chownat(self.fd.raw, c"", uid, gid), "chown")
+        Self::done(
+            self.fd
+                .sys()
+                .chown(&self.fd, c"", uid, gid, libc::AT_EMPTY_PATH),
+            "chown",
+        )
     }
 
     /// Access and modification time; futimens(3).
     pub fn set_times(&self, times: SetTimes) -> Result<()> {
         let times = times.to_timespecs();
-        let result = self.fd.kernel.utimensat(self.fd.raw, c"", &times);
+        let result = self
+            .fd
+            .sys()
+            .utimens(&self.fd, c"", &times, libc::AT_EMPTY_PATH);
         Self::done(result, "set the times")
     }
 
@@ -181,7 +190,10 @@ impl File {
         if !self.fd.kernel.is_same(&to.fd.kernel) {
             return Err(Errno(libc::EXDEV).during("copy_file_range"));
         }
-        let result = self.fd.kernel.copy_file_range(self.fd.raw, to.fd.raw, len);
+        let result = self
+            .fd
+            .sys()
+            .copy_range((&self.fd, None), (&to.fd, None), len);
         Self::done(result, "copy_file_range")
     }
 }
@@ -189,14 +201,14 @@ impl File {
 impl Read for &File {
     #[inline]
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        Ok(self.fd.kernel.read(self.fd.raw, to)?)
+        Ok(self.fd.sys().read(&self.fd, to)?)
     }
 }
 
 impl Write for &File {
     #[inline]
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
-        Ok(self.fd.kernel.write(self.fd.raw, from)?)
+        Ok(self.fd.sys().write(&self.fd, from)?)
     }
 
     /// There is nothing to flush: it does not sync.

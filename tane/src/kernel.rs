@@ -2,7 +2,7 @@
 
 use crate::builder::Builder;
 use crate::disk::{Disk, Inner as DiskInner};
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::machine::Machine;
 use crate::missing::Guard;
 use crate::path::with_cstr;
@@ -13,6 +13,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use tane_host::ProgramCounts;
+use tane_linux::Linux;
 
 /// The most descriptors a Linux process may have: /proc/sys/fs/nr_open.
 const NR_OPEN: u64 = 1 << 20;
@@ -66,8 +68,9 @@ impl Kernel {
     pub(crate) fn start(machine: tane_host::Kernel, faults: Guard) -> Result<Kernel> {
         let machine = Machine::Tane(machine);
         let kernel = Self::with_machine(machine, PathBuf::from("/mnt"), Some(faults));
-        kernel.umask(0);
+        kernel.sys().umask(0);
         kernel
+            .sys()
             .limit_open_files(NR_OPEN)
             .map_err(|errno| errno.during("raise the limit of open files"))?;
         for (kind, at) in [
@@ -75,12 +78,12 @@ impl Kernel {
             (c"sysfs", c"/sys"),
             (c"devtmpfs", c"/dev"),
         ] {
-            match kernel.mkdirat(libc::AT_FDCWD, at, 0o755) {
+            match kernel.sys().mkdir(libc::AT_FDCWD, at, 0o755) {
                 Ok(()) => {}
                 Err(errno) if errno.0 == libc::EEXIST => {}
                 Err(errno) => return Err(kernel.failed_start(errno.0, at.to_str())),
             }
-            match kernel.mount_plain(kind, at) {
+            match kernel.sys().mount_plain(kind, at) {
                 // The kernel itself may have mounted it.
                 Ok(()) => {}
                 Err(errno) if errno.0 == libc::EBUSY => {}
@@ -143,7 +146,8 @@ impl Kernel {
     /// Any Linux system call: x86-64 numbers and structures, pointers of this
     /// process. Returns what Linux returns, -errno for an error, and -ESHUTDOWN
     /// once the kernel was halted or has died. Blocks this thread when Linux
-    /// blocks. Descriptors in it are the kernel's, not this process's.
+    /// blocks. Descriptors in it are the kernel's, not this process's. exit(2) ends the
+    /// kernel's task of this thread, whose later calls are answered with -ESRCH.
     ///
     /// # Safety
     /// The call may read and write whatever its arguments point to, as its man
@@ -151,7 +155,7 @@ impl Kernel {
     #[inline]
     pub unsafe fn syscall(&self, nr: i64, args: [u64; 6]) -> i64 {
         // SAFETY: as the caller promises.
-        unsafe { self.inner.machine.syscall(nr, args) }
+        unsafe { self.inner.machine.call(nr, args) }
     }
 
     /// [`Kernel::syscall`] with a negative result as an [`io::Error`], whose
@@ -165,6 +169,50 @@ impl Kernel {
         match unsafe { self.syscall(nr, args) } {
             errno @ -4095..=-1 => Err(io::Error::from_raw_os_error(-errno as i32)),
             result => Ok(result),
+        }
+    }
+
+    /// Make a process for a program, on a thread of its own: `prepare` runs on it, as
+    /// the new process, and ends with execve(2), whose result it returns. The thread runs
+    /// the program then. Returns the process's id, a child of process 1, and what
+    /// `prepare` returned.
+    ///
+    /// # Errors
+    /// `ENOTSUP` of kernels without [`Builder::programs`], of other images and hosts that
+    /// cannot; `EBUSY` while another program runs.
+    pub fn spawn(
+        &self,
+        prepare: impl FnOnce(&Kernel) -> i64 + Send + 'static,
+    ) -> Result<(i32, i64)> {
+        use tane_host::SpawnError::*;
+        let Machine::Tane(machine) = &self.inner.machine else {
+            return Err(Error::new(libc::ENOTSUP, "spawn"));
+        };
+        let kernel = self.clone();
+        machine.spawn(move |_| prepare(&kernel)).map_err(|error| {
+            let errno = match &error {
+                Busy => libc::EBUSY,
+                Refused(errno) => *errno,
+                Io(error) => error.raw_os_error().unwrap_or(libc::EAGAIN),
+                NoRoom | Host(_) | Image => libc::ENOTSUP,
+            };
+            Error::from_source(errno, "spawn", error)
+        })
+    }
+
+    /// From now on count the system calls of programs ([`Self::spawn`]), and their time.
+    pub fn count_programs(&self) {
+        if let Machine::Tane(kernel) = &self.inner.machine {
+            kernel.count_programs();
+        }
+    }
+
+    /// What programs of this kernel have asked for; calls are those since
+    /// [`Self::count_programs`].
+    pub fn program_counts(&self) -> ProgramCounts {
+        match &self.inner.machine {
+            Machine::Tane(kernel) => kernel.program_counts(),
+            Machine::Host => ProgramCounts::default(),
         }
     }
 
@@ -200,6 +248,20 @@ impl Kernel {
         }
     }
 
+    /// The Linux process of the child that this thread's last fork(2) made, for wait4(2):
+    /// see [`Builder::shared`].
+    ///
+    /// Errors: EAGAIN the kernel had no room for it; ENOTSUP it is not shared, or this
+    /// thread never forked.
+    pub fn forked(&self) -> Result<i32> {
+        let Machine::Tane(kernel) = &self.inner.machine else {
+            return Err(Error::new(libc::ENOTSUP, "fork"));
+        };
+        kernel
+            .forked()
+            .map_err(|error| Error::new(error.raw_os_error().unwrap_or(libc::EIO), "fork"))
+    }
+
     /// The files below any directory inside the kernel, such as "/", "/proc" or
     /// "/sys". No link and no ".." leads out of it.
     pub fn tree(&self, path: impl AsRef<Path>) -> Result<Tree> {
@@ -221,6 +283,19 @@ impl Kernel {
             .filter(|(nodev, _)| (*nodev == "nodev") != needs_device)
             .map(|(_, name)| name.to_owned())
             .collect())
+    }
+}
+
+/// Its calls with types: see [`tane_linux::Sys`]. Descriptors are the kernel's.
+impl Linux for Kernel {
+    #[inline]
+    unsafe fn call(&self, nr: i64, args: [u64; 6]) -> i64 {
+        // SAFETY: as the caller promises.
+        unsafe { self.inner.machine.call(nr, args) }
+    }
+
+    fn is_ours(&self) -> bool {
+        self.inner.machine.is_ours()
     }
 }
 

@@ -22,6 +22,7 @@
 //! ```text
 //! Kernel ── Disk ── Partition        boots; has disks
 //!    ├───── Volumes                  LUKS, BitLocker, LVM2, RAID on them
+//!    ├───── net                      cards, addresses, TCP and UDP
 //!    ├───── Image                    all of this for one image, as the command does it
 //!    └───── Mount ─ Tree             paths, confined to the mount
 //!                    ├── Dir         entries by name: the fast way
@@ -37,25 +38,23 @@
 //!   everything answers ESHUTDOWN, and [`Kernel::last_words`] says why.
 //! - Descriptors and paths given to [`Kernel::syscall`] are the kernel's own.
 //!
-//! Imports of ours: `tane-devices`, `tane-host`, `tane-images`, `tane-jail`, `tane-luks`.
+//! Imports of ours: `tane-devices`, `tane-host`, `tane-images`, `tane-jail`,
+//! `tane-linux`, `tane-luks`, `tane-net`.
 
 mod address;
 mod buffer;
 mod builder;
 mod dir;
 mod disk;
-mod disk_image;
 mod error;
 mod extents;
 mod file;
 mod flags;
 mod held;
 mod image;
-mod image_file;
-mod image_jail;
 mod kernel;
+mod kernel_image;
 mod label;
-mod layers;
 mod machine;
 mod map;
 mod merge;
@@ -63,6 +62,7 @@ mod metadata;
 mod missing;
 mod mount;
 mod mount_options;
+pub mod net;
 mod open_options;
 mod partition;
 mod path;
@@ -83,21 +83,24 @@ mod xattr;
 
 pub use address::{is_remote, Address, Files, HostFiles, ImagePath, Selector, Which};
 pub use buffer::Buffer;
-pub use builder::Builder;
+pub use builder::{provide, Builder};
 pub use dir::Dir;
 pub use disk::{Disk, DiskOptions};
-pub use disk_image::{Image, ImageOptions, OpenedImage};
 pub use error::{errno_of, errno_or_guess, Error, Result};
-#[doc(hidden)]
-pub use extents::shared_parts_by;
-pub use extents::{Content, Extent, Extents, SharedPart};
+pub use extents::Extents;
 pub use file::File;
 pub use held::held_by;
-pub use image::{default_image, places_beside, tiny_image};
-pub use image_file::DiskImage;
-pub use image_jail::{allow_unpacking, directory_of, network_files, ImageFiles};
+pub use image::file::DiskImage;
+pub use image::jail::{directory_of, network_files, ImageFiles};
+pub use image::layers::layer_of;
+pub use image::nested::{may_lead_on, split, Split};
+pub use image::open::{BootedImage, OpenedImage, ToBoot};
+#[doc(hidden)]
+pub use image::options::parse_size;
+pub use image::options::{ImageHooks, ImageOptions, Verity};
+pub use image::{Image, Outer};
 pub use kernel::Kernel;
-pub use layers::layer_of;
+pub use kernel_image::{default_image, places_beside, run_image, tiny_image};
 pub use map::{Map, MapOptions};
 pub use metadata::{FileType, Metadata};
 pub use mount::Mount;
@@ -115,9 +118,12 @@ pub use tree::Tree;
 pub use volumes::fuzz_volumes;
 pub use volumes::{Protector, ProtectorKind, Volume, VolumeKind, VolumeOptions, Volumes};
 
-pub use tane_host::prepare;
+pub use tane_host::{prepare, CallCount, ProgramCounts, MEMORY};
+pub use tane_linux::{Content, Extent, SharedPart};
 
 /// What can back a disk: the trait, and implementations of it.
 pub use tane_images as images;
 /// Confines this process, so that hostile images can do nothing outside of it.
 pub use tane_jail as jail;
+/// System calls with types, on a [`Kernel`] or the host.
+pub use tane_linux as linux;

@@ -1,5 +1,7 @@
 //! Who answers system calls.
 
+use tane_linux::{Host, Linux};
+
 /// A Linux. Both kinds have the same ABI.
 pub(crate) enum Machine {
     Tane(tane_host::Kernel),
@@ -7,21 +9,18 @@ pub(crate) enum Machine {
     Host,
 }
 
-impl Machine {
-    /// # Safety
-    /// The call may read and write what its arguments point to.
+impl Linux for Machine {
     #[inline]
-    pub(crate) unsafe fn syscall(&self, nr: i64, a: [u64; 6]) -> i64 {
+    unsafe fn call(&self, nr: i64, args: [u64; 6]) -> i64 {
         match self {
             // SAFETY: as the caller promises.
-            Self::Tane(kernel) => unsafe { kernel.syscall(nr, a) },
-            // SAFETY: the same; and this thread's errno.
-            Self::Host => unsafe {
-                match libc::syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]) {
-                    -1 => -i64::from(*libc::__errno_location()),
-                    ret => ret,
-                }
-            },
+            Self::Tane(kernel) => unsafe { kernel.syscall(nr, args) },
+            // SAFETY: the same.
+            Self::Host => unsafe { Host.call(nr, args) },
         }
+    }
+
+    fn is_ours(&self) -> bool {
+        matches!(self, Self::Tane(_))
     }
 }

@@ -1,6 +1,6 @@
 //! Files as memory.
 
-use crate::error::{Errno, Result};
+use crate::error::{Context, Errno, Result};
 use crate::file::File;
 use crate::kernel::Kernel;
 use crate::region::{Region, Request, PAGE};

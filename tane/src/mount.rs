@@ -1,8 +1,8 @@
 //! A mounted file system.
 
 use crate::disk::Disk;
-use crate::disk_image::Image;
-use crate::error::{Errno, Error, Result};
+use crate::error::{Context, Errno, Error, Result};
+use crate::image::Image;
 use crate::path::with_cstr;
 use crate::place::Place;
 use crate::progress::Step;
@@ -24,6 +24,8 @@ use std::sync::OnceLock;
 pub struct Mount {
     /// None once unmounted, for Drop.
     tree: Option<Tree>,
+    /// The process that mounted it: its forks have copies.
+    mounted_by: u32,
     place: PathBuf,
     fstype: String,
     /// As it was when mounted.
@@ -49,6 +51,7 @@ impl Mount {
             on_host: OnceLock::new(),
             read_only: is_read_only(&tree),
             tree: Some(tree),
+            mounted_by: std::process::id(),
             place,
             fstype,
             image: None,
@@ -123,13 +126,16 @@ impl Mount {
         let kernel = tree.kernel().clone();
         drop(tree);
         let bytes = self.place.as_os_str().as_bytes();
-        let mut unmounted = with_cstr(bytes, |path| kernel.umount(path, 0));
+        let mut unmounted = with_cstr(bytes, |path| kernel.sys().umount(path, 0));
         if unmounted.is_err() {
-            let lazily = with_cstr(bytes, |path| kernel.umount(path, libc::MNT_DETACH));
+            let lazily = with_cstr(bytes, |path| kernel.sys().umount(path, libc::MNT_DETACH));
             unmounted = unmounted.and(lazily);
         }
-        let rmdir =
-            |path: &std::ffi::CStr| kernel.unlinkat(libc::AT_FDCWD, path, libc::AT_REMOVEDIR);
+        let rmdir = |path: &std::ffi::CStr| {
+            kernel
+                .sys()
+                .unlink(libc::AT_FDCWD, path, libc::AT_REMOVEDIR)
+        };
         let _ = with_cstr(bytes, rmdir);
         synced?;
         unmounted.map_err(|errno| {
@@ -159,7 +165,9 @@ impl Deref for Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        if let Some(tree) = self.tree.take() {
+        // Of a fork of the process that mounted it, this is a copy: the mount stays.
+        let ours = self.mounted_by == std::process::id();
+        if let Some(tree) = self.tree.take().filter(|_| ours) {
             // Best effort, as documented.
             let _ = self.close(tree);
         }

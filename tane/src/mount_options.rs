@@ -1,15 +1,16 @@
 //! How a file system is mounted.
 
-use crate::error::{Errno, Error, Result};
+use crate::error::{Context, Errno, Error, Result};
 use crate::kernel::Kernel;
 use crate::mount::Mount;
 use crate::path::with_cstr;
 use crate::probe;
 use crate::progress::Step;
-use crate::sys::{Config, Fd, SysResult};
+use crate::sys::{Fd, SysResult};
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use tane_linux::Config;
 
 const MOUNT_ATTR_RDONLY: u64 = 0x1;
 const MOUNT_ATTR_NOSUID: u64 = 0x2;
@@ -178,25 +179,26 @@ impl MountOptions {
         context: &mut Option<Fd>,
     ) -> SysResult<Mount> {
         let opened = with_cstr(fstype.as_bytes(), |fstype| kernel.fsopen(fstype))?;
-        let fs = context.insert(opened);
-        let set = |name: &CStr, value: &CStr| kernel.fsconfig(fs, &Config::String(name, value));
+        let fs: &Fd = context.insert(opened);
+        let set =
+            |name: &CStr, value: &CStr| kernel.sys().fsconfig(fs, &Config::String(name, value));
         with_cstr(source.as_bytes(), |source| set(c"source", source))?;
         if self.read_only {
-            kernel.fsconfig(fs, &Config::Flag(c"ro"))?;
+            kernel.sys().fsconfig(fs, &Config::Flag(c"ro"))?;
         }
         for (name, value) in &self.options {
             with_cstr(name.as_bytes(), |name| match value {
-                None => kernel.fsconfig(fs, &Config::Flag(name)),
+                None => kernel.sys().fsconfig(fs, &Config::Flag(name)),
                 Some(value) => with_cstr(value.as_bytes(), |value| set(name, value)),
             })?;
         }
         for (name, value) in self.implied(kernel, source, fstype) {
             match value {
-                None => kernel.fsconfig(fs, &Config::Flag(name)),
+                None => kernel.sys().fsconfig(fs, &Config::Flag(name)),
                 Some(value) => set(name, value),
             }?;
         }
-        kernel.fsconfig(fs, &Config::Create)?;
+        kernel.sys().fsconfig(fs, &Config::Create)?;
         let root = kernel.fsmount(fs, self.attributes())?;
         let place = attach(kernel, &root)?;
         let source = Path::new(source);
@@ -245,7 +247,9 @@ fn attach(kernel: &Kernel, root: &Fd) -> SysResult<PathBuf> {
     let place = kernel.new_mount_point();
     let mkdir = |path: &Path| {
         let bytes = path.as_os_str().as_bytes();
-        match with_cstr(bytes, |path| kernel.mkdirat(libc::AT_FDCWD, path, 0o700)) {
+        match with_cstr(bytes, |path| {
+            kernel.sys().mkdir(libc::AT_FDCWD, path, 0o700)
+        }) {
             Err(errno) if errno.0 != libc::EEXIST => Err(errno),
             _ => Ok(()),
         }
@@ -255,7 +259,7 @@ fn attach(kernel: &Kernel, root: &Fd) -> SysResult<PathBuf> {
         mkdir(&place)?;
     }
     let bytes = place.as_os_str().as_bytes();
-    with_cstr(bytes, |path| kernel.move_mount(root, path))?;
+    with_cstr(bytes, |path| kernel.sys().move_mount(root, path))?;
     Ok(place)
 }
 
@@ -264,7 +268,7 @@ fn attach(kernel: &Kernel, root: &Fd) -> SysResult<PathBuf> {
 fn messages(fs: &Fd) -> Vec<String> {
     let mut lines = Vec::new();
     let mut buffer = [0; 512];
-    while let Ok(n @ 1..) = fs.kernel.read(fs.raw, &mut buffer) {
+    while let Ok(n @ 1..) = fs.sys().read(fs, &mut buffer) {
         let line = String::from_utf8_lossy(&buffer[..n]);
         let line = line.trim_end();
         let text = line.get(2..).filter(|_| line.get(1..2) == Some(" "));

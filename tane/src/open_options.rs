@@ -1,7 +1,7 @@
 //! How a file is opened.
 
 use crate::dir::Dir;
-use crate::error::{Errno, Error, Result};
+use crate::error::{Context, Errno, Error, Result};
 use crate::file::File;
 use crate::path::{with_cstr, with_name};
 use crate::tree::Tree;
@@ -112,7 +112,7 @@ impl OpenOptions {
         let open = |cstr: &std::ffi::CStr| {
             let flags = self.flags()? | libc::O_NOFOLLOW;
             let fd = &dir.fd;
-            fd.kernel.openat(fd.raw, cstr, flags, self.mode_of(flags))
+            fd.kernel.openat(fd, cstr, flags, self.mode_of(flags))
         };
         with_name(name, open)
             .map(File::new)

@@ -1,6 +1,6 @@
 //! How full a file system is.
 
-use crate::sys::RawStatFs;
+use tane_linux::RawStatFs;
 
 /// What fstatfs(2) says. Sizes in bytes.
 #[derive(Clone, Copy, Debug)]

@@ -47,7 +47,10 @@ impl Table {
             let mut bytes = vec![0; len];
             let mut done = 0;
             while done < len {
-                match kernel.pread(fd.raw, &mut bytes[done..], at + done as u64)? {
+                match kernel
+                    .sys()
+                    .pread(fd.raw, &mut bytes[done..], at + done as u64)?
+                {
                     0 => break,
                     n => done += n,
                 }

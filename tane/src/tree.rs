@@ -1,20 +1,21 @@
 //! Files by path, below a root that nothing leaves.
 
 use crate::dir::Dir;
-use crate::error::{errno_or_guess, Errno, Error, Result};
+use crate::error::{errno_or_guess, Context, Errno, Error, Result};
 use crate::file::File;
 use crate::metadata::Metadata;
 use crate::open_options::OpenOptions;
 use crate::path::{split, with_cstr};
 use crate::read_dir::ReadDir;
 use crate::statfs::StatFs;
-use crate::sys::{Fd, Sync, SysResult};
+use crate::sys::{Fd, SysResult};
 use crate::time::SetTimes;
 use crate::Kernel;
 use std::ffi::{CStr, OsStr};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use tane_linux::Sync;
 
 /// The files below one directory, as the functions of [`std::fs`] see them.
 ///
@@ -183,7 +184,7 @@ impl Tree {
 
     /// About what a path leads to.
     pub fn metadata(&self, path: impl AsRef<Path>) -> Result<Metadata> {
-        self.at("stat", path.as_ref(), |fd| fd.kernel.fstatx(fd.raw))
+        self.at("stat", path.as_ref(), |fd| fd.kernel.fstatx(fd))
             .map(Metadata::new)
     }
 
@@ -191,7 +192,7 @@ impl Tree {
     pub fn symlink_metadata(&self, path: impl AsRef<Path>) -> Result<Metadata> {
         let path = path.as_ref();
         self.resolve(path, libc::O_PATH | libc::O_NOFOLLOW)
-            .and_then(|fd| fd.kernel.fstatx(fd.raw))
+            .and_then(|fd| fd.kernel.fstatx(&fd))
             .map(Metadata::new)
             .map_err(|errno| errno.on("stat", path))
     }
@@ -213,7 +214,7 @@ impl Tree {
 
     /// How full the file system is.
     pub fn statfs(&self) -> Result<StatFs> {
-        let statfs = self.root.kernel.fstatfs(self.root.raw);
+        let statfs = self.root.sys().fstatfs(&self.root);
         statfs
             .map(|statfs| StatFs::new(&statfs))
             .map_err(|errno| errno.during("statfs"))
@@ -334,22 +335,20 @@ impl Tree {
     pub fn truncate(&self, path: impl AsRef<Path>, len: u64) -> Result<()> {
         let path = path.as_ref();
         self.resolve(path, libc::O_WRONLY)
-            .and_then(|fd| fd.kernel.ftruncate(fd.raw, len))
+            .and_then(|fd| fd.sys().ftruncate(&fd, len))
             .map_err(|errno| errno.on("truncate", path))
     }
 
     /// Permission bits, 0 to 0o7777, of what a path leads to.
     pub fn set_permissions(&self, path: impl AsRef<Path>, mode: u32) -> Result<()> {
-        self.at("chmod", path.as_ref(), |fd| {
-            fd.kernel.chmodat(fd.raw, c"", mode)
-        })
+        self.at("chmod", path.as_ref(), |fd| fd.sys().chmodat(fd, c"", mode))
     }
 
     /// Owner and group of what a path leads to; None leaves one as it is.
     pub fn chown(&self, path: impl AsRef<Path>, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
         let (uid, gid) = (uid.unwrap_or(u32::MAX), gid.unwrap_or(u32::MAX));
         self.at("chown", path.as_ref(), |fd| {
-            fd.kernel.chownat(fd.raw, c"", uid, gid)
+            fd.sys().chown(fd, c"", uid, gid, libc::AT_EMPTY_PATH)
         })
     }
 
@@ -364,7 +363,7 @@ impl Tree {
     pub fn set_times(&self, path: impl AsRef<Path>, times: SetTimes) -> Result<()> {
         let times = times.to_timespecs();
         self.at("set the times", path.as_ref(), |fd| {
-            fd.kernel.utimensat(fd.raw, c"", &times)
+            fd.sys().utimens(fd, c"", &times, libc::AT_EMPTY_PATH)
         })
     }
 

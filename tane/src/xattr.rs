@@ -5,19 +5,16 @@
 //! starts at a descriptor of its directory, in /proc/self/fd.
 
 use crate::dir::Dir;
-use crate::error::{Errno, Result};
+use crate::error::{Context, Errno, Result};
 use crate::file::File;
 use crate::kernel::Kernel;
 use crate::path::{with_cstr, with_name};
-use crate::sys::{Fd, SysResult, XattrOf};
+use crate::sys::SysResult;
 use crate::tree::Tree;
 use std::ffi::{CStr, OsStr, OsString};
-use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
-
-/// Largest value and largest list Linux allows, in bytes.
-const MAX: usize = 64 * 1024;
+use tane_linux::{grow, names, with_proc_path, XattrOf};
 
 const GET: &str = "get an attribute of";
 const SET: &str = "set an attribute of";
@@ -38,81 +35,23 @@ impl Target<'_> {
     }
 
     fn get_into(&self, key: &OsStr, to: &mut [u8]) -> SysResult<usize> {
-        with_cstr(key.as_bytes(), |key| self.0.getxattr(self.1, key, to))
+        with_cstr(key.as_bytes(), |key| self.0.sys().getxattr(self.1, key, to))
     }
 
     fn names(&self) -> SysResult<Vec<OsString>> {
-        let list = match grow(|to| self.0.listxattr(self.1, to)) {
-            Ok(list) => list,
-            // HFS Plus says the second.
-            Err(Errno(libc::EOPNOTSUPP | libc::ENODATA)) => return Ok(Vec::new()),
-            Err(errno) => return Err(errno),
-        };
-        let names = list.split(|&b| b == 0).filter(|name| !name.is_empty());
-        let mut names: Vec<_> = names.collect();
-        // Of two that are cut to the same both are found.
-        names.dedup();
-        Ok(names.iter().flat_map(|name| self.whole(name)).collect())
-    }
-
-    /// What a listed name means. Linux 6.12 lists those attributes of HFS Plus that are
-    /// none of its own without the last character of their names.
-    fn whole(&self, name: &[u8]) -> Vec<OsString> {
-        let is_there = |name: &OsString| self.get_into(name, &mut []).is_ok();
-        let listed = OsString::from_vec(name.to_vec());
-        if !name.starts_with(b"osx.") || is_there(&listed) {
-            return vec![listed];
-        }
-        let last = b' '..=b'~';
-        let whole = last.map(|last| OsString::from_vec([name, &[last]].concat()));
-        let found: Vec<_> = whole.filter(is_there).collect();
-        match found.is_empty() {
-            true => vec![listed],
-            false => found,
-        }
+        let names = names(self.0.sys(), self.1)?.into_iter();
+        Ok(names
+            .map(|name| OsString::from_vec(name.into_bytes()))
+            .collect())
     }
 
     fn set(&self, key: &OsStr, value: &[u8], flags: i32) -> SysResult<()> {
-        let set = |key: &CStr| self.0.setxattr(self.1, key, value, flags);
+        let set = |key: &CStr| self.0.sys().setxattr(self.1, key, value, flags);
         with_cstr(key.as_bytes(), set)
     }
 
     fn remove(&self, key: &OsStr) -> SysResult<()> {
-        with_cstr(key.as_bytes(), |key| self.0.removexattr(self.1, key))
-    }
-}
-
-/// A small buffer first, the largest when it is too small.
-fn grow(mut get: impl FnMut(&mut [u8]) -> SysResult<usize>) -> SysResult<Vec<u8>> {
-    let mut small = [0; 512];
-    match get(&mut small) {
-        Ok(n) => Ok(small[..n].to_vec()),
-        Err(Errno(libc::ERANGE)) => {
-            let mut large = vec![0; MAX];
-            let n = get(&mut large)?;
-            large.truncate(n);
-            Ok(large)
-        }
-        Err(errno) => Err(errno),
-    }
-}
-
-/// "/proc/self/fd/N", or with a name "/proc/self/fd/N/name".
-fn with_proc_path<T>(
-    fd: &Fd,
-    name: Option<&CStr>,
-    f: impl FnOnce(&CStr) -> SysResult<T>,
-) -> SysResult<T> {
-    let mut path = [0u8; 320];
-    let mut rest = &mut path[..];
-    let written = match name {
-        None => write!(rest, "/proc/self/fd/{}\0", fd.raw),
-        Some(name) => write!(rest, "/proc/self/fd/{}/", fd.raw)
-            .and_then(|()| rest.write_all(name.to_bytes_with_nul())),
-    };
-    match (written, CStr::from_bytes_until_nul(&path)) {
-        (Ok(()), Ok(path)) => f(path),
-        _ => Err(Errno(libc::ENAMETOOLONG)),
+        with_cstr(key.as_bytes(), |key| self.0.sys().removexattr(self.1, key))
     }
 }
 
@@ -168,7 +107,7 @@ impl Dir {
         f: impl FnOnce(&Target<'_>) -> SysResult<T>,
     ) -> Result<T> {
         let with_target = |name: &CStr| {
-            with_proc_path(&self.fd, Some(name), |path| {
+            with_proc_path(self.fd.raw, Some(name), |path| {
                 f(&Target(&self.fd.kernel, XattrOf::Link(path)))
             })
         };
@@ -219,7 +158,9 @@ impl Tree {
         // An O_PATH descriptor is refused by the calls by descriptor, but as a
         // link in /proc it leads there.
         self.at(action, path, |fd| {
-            with_proc_path(fd, None, |path| f(&Target(&fd.kernel, XattrOf::File(path))))
+            with_proc_path(fd.raw, None, |path| {
+                f(&Target(&fd.kernel, XattrOf::File(path)))
+            })
         })
     }
 

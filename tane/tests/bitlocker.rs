@@ -10,7 +10,7 @@ use inside::{dev, run};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tane::{ImageOptions, Kernel, MountOptions, OpenOptions, ProtectorKind, VolumeKind};
+use tane::{ImageOptions, Kernel, MountOptions, OpenOptions, ProtectorKind, ToBoot, VolumeKind};
 use tane_test_support::{skip, tool};
 
 /// As much as lies before the metadata of each of them.
@@ -58,8 +58,9 @@ fn what_is_written_into_a_volume_is_what_dislocker_reads() {
             .args([&from, &disk]));
 
         let mut options = ImageOptions::new();
-        options.write(true).secret("anaconda");
-        let boot = || Kernel::builder().image(&kernel).boot();
+        options.write = true;
+        options.secrets.push("anaconda".into());
+        let boot = |_: &ToBoot| Kernel::builder().image(&kernel).boot();
         let image = options.open(&disk, boot).expect("the image");
         let [outside, inside] = image.volumes().expect("volumes").list() else {
             panic!("a volume in a disk");

@@ -182,15 +182,14 @@ fn an_image_is_seen_above_those_that_were_named_with_it() {
         return;
     };
     let mut options = ImageOptions::new();
-    options.lower(&images.squashfs, None);
-    let image = options.open(&images.erofs, || Ok(kernel.clone()));
+    options.lower.push((images.squashfs.clone(), None));
+    let image = options.open(&images.erofs, |_| Ok(kernel.clone()));
     let image = image.expect("an image");
     let seen = image.mount(None, &MountOptions::new()).expect("a mount");
     assert_eq!(seen.read("below/f").expect("reads"), b"from erofs");
     let rich = images.overlaid(&kernel, |overlay| manifest(overlay, TOP, &KEEPS));
     assert_same(&rich, &manifest(&seen, TOP, &KEEPS));
-    let error = options
-        .write(true)
-        .open(&images.ext4, || Ok(kernel.clone()));
+    options.write = true;
+    let error = options.open(&images.ext4, |_| Ok(kernel.clone()));
     assert_eq!(error.expect_err("only read").errno(), libc::EINVAL);
 }

@@ -2,17 +2,27 @@
 
 use crate::area::{Control, ANSWERED, ASKED, BESIDE, BULK};
 use crate::client::{readable, Worker, REST};
+use crate::ended::Ended;
 use crate::failure::{Failure, Result};
 use crate::operations::special;
+use crate::syscalls::NEVER;
 use crate::wait;
 use crate::wire::{Reader, Wire, Writer};
 use std::sync::atomic::Ordering::Relaxed;
+
+/// What a call asks for, as far as it matters once nobody waits for it.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
+    pub operation: u32,
+    /// Of a system call: its result is a descriptor, which somebody has to close.
+    pub makes_descriptor: bool,
+}
 
 /// A call that is being made: it has a slot.
 pub(crate) struct Call<'a> {
     worker: &'a Worker,
     slot: usize,
-    operation: u32,
+    asked: Asked,
     /// Bytes of arguments; 0: it was made already.
     at: usize,
     /// It is under way, and nobody waits for it any more.
@@ -46,11 +56,11 @@ impl Drop for Arguments<'_, '_> {
 }
 
 impl<'w> Call<'w> {
-    pub fn new(worker: &'w Worker, slot: usize, operation: u32) -> Self {
+    pub fn new(worker: &'w Worker, slot: usize, asked: Asked) -> Self {
         Call {
             worker,
             slot,
-            operation,
+            asked,
             at: 0,
             given_up: false,
         }
@@ -58,6 +68,11 @@ impl<'w> Call<'w> {
 
     pub fn control(&self) -> &'w Control {
         self.worker.area.control(self.slot)
+    }
+
+    /// What answers it is a descriptor inside the kernel.
+    pub fn make_descriptor(&mut self, makes: bool) {
+        self.asked.makes_descriptor = makes;
     }
 
     /// Room for more arguments.
@@ -117,7 +132,7 @@ impl Drop for Call<'_> {
     fn drop(&mut self) {
         // A slot whose call is still to be answered is nobody else's.
         match self.given_up {
-            true => self.worker.leave(self.slot, self.operation),
+            true => self.worker.leave(self.slot, self.asked),
             false => self.worker.release(self.slot),
         }
     }
@@ -132,10 +147,7 @@ pub(crate) struct Answer<'w> {
 }
 
 fn malformed() -> Failure {
-    Failure::new(
-        libc::EIO,
-        "the worker's answer is malformed: its kernel may have been taken over",
-    )
+    Failure::malformed()
 }
 
 impl<'w> Answer<'w> {
@@ -144,7 +156,10 @@ impl<'w> Answer<'w> {
             return Ok(self);
         }
         let text = readable(&self.copy()?);
+        // Beside the result of a system call: only who waits gives one up.
+        let is_call = self.call.asked.operation == special::SYSCALL;
         match self.errno {
+            errno if is_call && NEVER.contains(&(errno as i32)) => Err(malformed()),
             errno @ 1..4096 => Err(Failure::new(errno as i32, text)),
             _ => Err(malformed()),
         }
@@ -170,19 +185,30 @@ impl<'w> Answer<'w> {
         }
     }
 
+    /// Whatever it says.
+    pub fn result(&self) -> i64 {
+        self.result
+    }
+
     /// A number from 0 to `most`.
     pub fn count(&self, most: usize) -> Result<usize> {
         let count = usize::try_from(self.result).ok().filter(|n| *n <= most);
         count.ok_or_else(malformed)
     }
 
-    /// The handle that an operation has made, for what nobody waits for any more.
-    pub fn made(&self) -> Result<u32> {
-        match self.call.operation {
-            special::MOUNT | special::OPEN_FILE => u32::get(&mut Reader::new(&self.copy()?)),
-            special::LIST => Ok(self.count(u32::MAX as usize)? as u32),
-            _ => Ok(0),
-        }
+    /// What an operation has made, if anything, for what nobody waits for any more.
+    pub fn made(&self) -> Result<Option<Ended>> {
+        let handle = match self.call.asked.operation {
+            special::MOUNT | special::OPEN_FILE => u32::get(&mut Reader::new(&self.copy()?))?,
+            special::LIST => self.count(u32::MAX as usize)? as u32,
+            special::SYSCALL if self.call.asked.makes_descriptor => {
+                // Else it is an error of Linux's, and nothing was made.
+                let fd = u32::try_from(self.result).ok();
+                return Ok(fd.map(Ended::Descriptor));
+            }
+            _ => 0,
+        };
+        Ok((handle != 0).then_some(Ended::Handle(handle)))
     }
 
     /// Copy from its room.

@@ -1,7 +1,8 @@
 //! A worker as its caller sees it.
 
 use crate::area::{Area, ANSWERED, SLOTS};
-use crate::call::Call;
+use crate::call::{Asked, Call};
+use crate::ended::Ended;
 use crate::failure::{Failure, Result};
 use crate::fork::{self, Owner};
 use crate::leash::Leash;
@@ -51,8 +52,8 @@ pub(crate) struct Start {
 struct Slots {
     /// A bit each.
     free: u32,
-    /// Operations that were given up before they were answered.
-    left: [Option<u32>; SLOTS],
+    /// What was given up before it was answered.
+    left: [Option<Asked>; SLOTS],
 }
 
 pub(crate) struct Worker {
@@ -60,8 +61,8 @@ pub(crate) struct Worker {
     slots: Mutex<Slots>,
     freed: Condvar,
     patience: [Patience; SLOTS],
-    /// Handles that are done with: told with the next call.
-    ended: Mutex<Vec<u32>>,
+    /// What is done with: told with the next call.
+    ended: Mutex<Vec<Ended>>,
     child: Mutex<Child>,
     /// How it ended.
     death: OnceLock<String>,
@@ -168,7 +169,11 @@ impl Worker {
             return Err(Failure::new(libc::ESHUTDOWN, death));
         }
         let slot = self.slot()?;
-        let mut call = Call::new(self, slot, operation);
+        let asked = Asked {
+            operation,
+            makes_descriptor: false,
+        };
+        let mut call = Call::new(self, slot, asked);
         let control = call.control();
         control.operation.store(operation, Relaxed);
         control.handle.store(handle, Relaxed);
@@ -176,8 +181,8 @@ impl Worker {
         let count = ended.len().min(MANY);
         let mut to = call.arguments();
         to.int(count as u64)?;
-        for handle in ended.drain(..count) {
-            to.int(u64::from(handle))?;
+        for ended in ended.drain(..count) {
+            to.int(ended.to_wire())?;
         }
         drop(to);
         drop(ended);
@@ -216,11 +221,11 @@ impl Worker {
             left[slot].take_if(|_| take)
         });
         drop(slots);
-        for (slot, operation) in back.into_iter().enumerate() {
-            let Some(operation) = operation else { continue };
-            let answer = Call::new(self, slot, operation).take();
-            if let Ok(handle) = answer.and_then(|answer| answer.made()) {
-                self.push_ended(handle);
+        for (slot, asked) in back.into_iter().enumerate() {
+            let Some(asked) = asked else { continue };
+            let answer = Call::new(self, slot, asked).take();
+            if let Ok(Some(made)) = answer.and_then(|answer| answer.made()) {
+                self.push_ended(made);
             }
         }
     }
@@ -251,8 +256,8 @@ impl Worker {
     }
 
     /// Nobody waits for this call any more.
-    pub(crate) fn leave(&self, slot: usize, operation: u32) {
-        lock(&self.slots).left[slot] = Some(operation);
+    pub(crate) fn leave(&self, slot: usize, asked: Asked) {
+        lock(&self.slots).left[slot] = Some(asked);
     }
 
     pub(crate) fn patience(&self, slot: usize) -> &Patience {
@@ -278,11 +283,9 @@ impl Worker {
         }
     }
 
-    fn push_ended(&self, handle: u32) -> bool {
+    fn push_ended(&self, what: Ended) -> bool {
         let mut ended = lock(&self.ended);
-        if handle != 0 {
-            ended.push(handle);
-        }
+        ended.push(what);
         ended.len() >= MANY
     }
 
@@ -291,9 +294,14 @@ impl Worker {
         if handle == 0 || !self.owner.is_this() {
             return;
         }
-        if self.push_ended(handle) {
+        if self.push_ended(Ended::Handle(handle)) {
             self.send_ended();
         }
+    }
+
+    /// A descriptor inside the kernel is to be closed with the next call.
+    pub fn end_descriptor(&self, fd: u32) {
+        self.push_ended(Ended::Descriptor(fd));
     }
 
     /// Any call takes along what was ended; this one does nothing else.

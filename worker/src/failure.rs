@@ -24,6 +24,11 @@ impl Failure {
         Failure::new(errno, format!("{action}: {error}"))
     }
 
+    pub(crate) fn malformed() -> Self {
+        let text = "the worker's answer is malformed: its kernel may have been taken over";
+        Failure::new(libc::EIO, text)
+    }
+
     pub(crate) fn of_io(error: &std::io::Error, action: &str) -> Self {
         let errno = tane::errno_of(error).unwrap_or(libc::EIO);
         Failure::new(errno, format!("{action}: {error}"))

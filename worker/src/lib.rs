@@ -25,15 +25,18 @@
 //!   wait.rs        how either waits for the other
 //! client.rs      a worker as its caller sees it: its slots, its death
 //!   call.rs        calls, and their answers
+//!   ended.rs       what is done with, as it is told
 //!   spawn.rs       how it is started
 //!   leash.rs       what ends it with its caller
 //!   fork.rs        what holds after a fork of the caller
 //!   options.rs     how an image is opened by one
+//!   image_options.rs  that of the image, as bytes
 //!   remote.rs      images, mounts, files, directories in it
 //!     ahead.rs       what is read with what was asked for
 //! serve.rs       the worker: takes calls
 //!   open.rs        how it gets into its jail, and its image
 //!   objects.rs     what it has open
+//!   syscalls.rs    those that cross, for copies
 //!   list.rs        whole directories and trees at once
 //!   take_over.rs   how its process begins
 //! servers/       a third process, for images on web servers
@@ -42,14 +45,16 @@
 //! The caller trusts nothing that the worker writes: it is copied before it is
 //! looked at, and what cannot be is EIO. `docs/jail.md` has the rest.
 //!
-//! Imports of ours: `tane`.
+//! Imports of ours: `tane`, `tane-linux`.
 
 mod ahead;
 mod area;
 mod call;
 mod client;
+mod ended;
 mod failure;
 mod fork;
+mod image_options;
 mod leash;
 mod list;
 mod local;
@@ -62,6 +67,7 @@ mod remote;
 mod serve;
 pub mod servers;
 mod spawn;
+mod syscalls;
 mod take_over;
 mod wait;
 mod wire;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tane::jail::{Files, Jail};
-use tane::{Image, ImageOptions, Kernel, Selector};
+use tane::{Image, ImageHooks, ImageOptions, ImagePath, Kernel, Selector};
 
 /// Private memory, unless the caller says otherwise, in bytes; as for the command.
 const MEMORY: u64 = 4 << 30;
@@ -19,16 +19,12 @@ const HANG: Duration = Duration::from_secs(180);
 /// The first call.
 #[derive(Clone, Default)]
 pub(crate) struct Setup {
+    /// The image that the host or a server has, and which of its file systems.
     pub image: PathBuf,
-    pub write: bool,
-    pub format: Option<String>,
-    pub overlay: Option<PathBuf>,
-    pub trust: List<PathBuf>,
-    pub with: List<PathBuf>,
-    /// Images below it, and the selector of each or nothing.
-    pub lower: List<PathBuf>,
-    pub lower_selectors: List<String>,
-    pub secrets: List<Vec<u8>>,
+    pub selector: Option<Selector>,
+    /// "/", or the file of it that is the image.
+    pub path: Vec<u8>,
+    pub options: ImageOptions,
     pub kernel: Option<PathBuf>,
     /// What is booted instead if the image is plain.
     pub tiny: Option<PathBuf>,
@@ -65,8 +61,8 @@ macro_rules! structures {
 
 structures! {
     Setup {
-        image, write, format, overlay, trust, with, lower, lower_selectors, secrets, kernel, tiny, memory, cpus,
-        cmdline, memory_limit, milliseconds, stuck
+        image, selector, path, options, kernel, tiny, memory, cpus, cmdline, memory_limit,
+        milliseconds, stuck
     }
     Opened { held, notices }
 }
@@ -86,35 +82,15 @@ impl Setup {
         self.stuck.map_or(HANG, Duration::from_millis)
     }
 
-    fn options(&self, notices: &Arc<Mutex<Vec<String>>>) -> Result<ImageOptions> {
-        let mut options = ImageOptions::new();
-        options.write(self.write);
-        if let Some(format) = &self.format {
-            let format = format.parse();
-            options.format(format.map_err(|e: String| Failure::new(libc::EINVAL, e))?);
-        }
-        if let Some(file) = &self.overlay {
-            options.overlay(file);
-        }
-        for place in &self.trust.0 {
-            options.trust(place);
-        }
-        for image in &self.with.0 {
-            options.with(image);
-        }
-        for (image, selector) in self.lower.0.iter().zip(&self.lower_selectors.0) {
-            let selector = match selector.as_str() {
-                "" => None,
-                text => Some(Selector::parse(text)?),
-            };
-            options.lower(image, selector);
-        }
-        for secret in &self.secrets.0 {
-            options.secret(secret.as_slice());
-        }
-        let notices = notices.clone();
-        options.notice(move |text| lock(&notices).push(text.into()));
-        Ok(options)
+    /// The image that is named.
+    fn at(&self) -> ImagePath {
+        let at = ImagePath {
+            image: self.image.clone(),
+            selector: self.selector.clone(),
+            path: self.path.clone(),
+            within: None,
+        };
+        at.whole()
     }
 
     fn boot(&self, kernel: &Path) -> Result<Kernel> {
@@ -131,12 +107,15 @@ impl Setup {
     /// Do all of it. This process has one thread yet. `link`: to servers that the image
     /// is on.
     pub fn open(&self, link: Option<Link>) -> Result<(Image, Opened)> {
-        let notices = Arc::default();
-        let mut options = self.options(&notices)?;
+        let notices: Arc<Mutex<Vec<String>>> = Arc::default();
+        let (at, options) = (self.at(), &self.options);
+        let mut hooks = ImageHooks::new();
+        let told = notices.clone();
+        hooks.notice(move |text| lock(&told).push(text.into()));
         let link = link.map(Arc::new);
         if let Some(link) = link.clone() {
             let notices = notices.clone();
-            options.servers(move |address| {
+            hooks.servers(move |address| {
                 let (disk, said) = link.open_and_tell(address)?;
                 if !said.is_empty() {
                     lock(&notices).push(said);
@@ -144,18 +123,16 @@ impl Setup {
                 Ok(disk)
             });
         }
-        let mut kernel = self.kernel.as_deref().unwrap_or(Path::new(""));
+        let kernel = self.kernel.as_deref().unwrap_or(Path::new(""));
         let tiny = self.tiny.as_deref();
         let mut jail = Jail::new();
-        jail.boots(true);
-        // Whoever holds an image's lock is named; what does not exist, when it is opened.
-        let others = [kernel, Path::new("/proc/locks")];
-        for path in others.into_iter().chain(tiny) {
-            if path.exists() {
-                jail.read(path);
-            }
-        }
-        options.allow(&mut jail, &self.image);
+        // Which of them is booted is known when the container is open.
+        let kernels: Vec<_> = std::iter::once(kernel).chain(tiny).collect();
+        let memory = self.memory.unwrap_or(tane::MEMORY);
+        jail.boots_from(&tane::provide(&kernels, at.most_kernels(), memory)?);
+        // Whoever holds an image's lock is named.
+        jail.read("/proc/locks");
+        options.allow(&mut jail, &at);
         match self.memory_limit {
             Some(u64::MAX) => {}
             limit => drop(jail.memory(limit.unwrap_or(MEMORY))),
@@ -165,18 +142,18 @@ impl Setup {
         }
         let held = jailed(jail.enter())?;
 
-        let opened = options.open_files(&self.image)?;
+        let opened = options.open_files(&at, &hooks)?;
         if let Some(link) = link {
             let sealed = link.seal();
             sealed.map_err(|e| Failure::of_io(&e, "open the image"))?;
         }
-        if let Some(tiny) = tiny.filter(|_| opened.is_plain()) {
-            kernel = tiny;
-        }
-        let kernel = self.boot(kernel)?;
+        let booted = opened.boot(|what| {
+            let tiny = tiny.filter(|_| what.is_plain());
+            self.boot(tiny.unwrap_or(kernel))
+        })?;
 
         jailed(Jail::new().enter())?;
-        let image = opened.attach(&kernel)?;
+        let image = booted.attach()?;
         let notices = lock(&notices).drain(..).collect();
         Ok((
             image,

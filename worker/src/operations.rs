@@ -10,7 +10,7 @@ use crate::records::{SharedPart, Stat, StatFs, Time, VolumeRecord};
 use crate::wire::{List, Reader, Wire, Writer};
 use std::ffi::OsStr;
 
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 6;
 
 /// Those that do more than pass arguments and an answer: they make objects, or move
 /// data. `remote.rs` and `serve.rs` have their two sides.
@@ -39,6 +39,9 @@ pub(crate) mod special {
     pub const LIST_MORE: u32 = 12;
     /// Offset, whence.
     pub const LSEEK: u32 = 13;
+    /// A number and what the arguments are or point to; what the kernel writes lies in
+    /// the answer.
+    pub const SYSCALL: u32 = 14;
 }
 
 macro_rules! operations {

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tane::jail::Files;
-use tane::Selector;
+use tane::{ImageOptions, ImagePath};
 
 type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// How an image is opened by a worker: what [`tane::ImageOptions`] has, and what the
-/// worker and its kernel get.
+/// How an image is opened by a worker: by [`tane::ImageOptions`], and what the worker and
+/// its kernel get.
 #[derive(Clone, Default)]
 pub struct Options {
     setup: Setup,
@@ -28,48 +28,9 @@ impl Options {
         Self::default()
     }
 
-    /// See [`tane::ImageOptions::write`].
-    pub fn write(&mut self, yes: bool) -> &mut Self {
-        self.setup.write = yes;
-        self
-    }
-
-    /// See [`tane::DiskOptions::format`]; EINVAL when it opens, if there is none of
-    /// that name.
-    pub fn format(&mut self, name: &str) -> &mut Self {
-        self.setup.format = Some(name.into());
-        self
-    }
-
-    /// See [`tane::DiskOptions::overlay`].
-    pub fn overlay(&mut self, file: impl Into<PathBuf>) -> &mut Self {
-        self.setup.overlay = Some(file.into());
-        self
-    }
-
-    /// See [`tane::DiskOptions::trust`].
-    pub fn trust(&mut self, place: impl Into<PathBuf>) -> &mut Self {
-        self.setup.trust.0.push(place.into());
-        self
-    }
-
-    /// See [`tane::ImageOptions::with`].
-    pub fn with(&mut self, image: impl Into<PathBuf>) -> &mut Self {
-        self.setup.with.0.push(image.into());
-        self
-    }
-
-    /// See [`tane::ImageOptions::lower`].
-    pub fn lower(&mut self, image: impl Into<PathBuf>, selector: Option<Selector>) -> &mut Self {
-        self.setup.lower.0.push(image.into());
-        let selector = selector.map_or(String::new(), |s| s.to_string());
-        self.setup.lower_selectors.0.push(selector);
-        self
-    }
-
-    /// See [`tane::ImageOptions::secret`].
-    pub fn secret(&mut self, secret: impl Into<Vec<u8>>) -> &mut Self {
-        self.setup.secrets.0.push(secret.into());
+    /// How the image is opened; see [`tane::ImageOptions`].
+    pub fn image(&mut self, options: ImageOptions) -> &mut Self {
+        self.setup.options = options;
         self
     }
 
@@ -145,29 +106,39 @@ impl Options {
         self
     }
 
-    /// Start a worker for the image at `path`: a file, or an address that starts with
-    /// `http://` or `https://`. One on a server is read by a process of its own, so that
-    /// the worker has no network.
+    /// Start a worker for the image that `path` names: a file, with `@SELECTOR` if one of
+    /// its file systems is meant, an address that starts with `http://` or `https://`, or
+    /// `IMAGE:/IMAGE` for one in another, as [`ImagePath::of_image`] has it. One on a server
+    /// is read by a process of its own, so that the worker has no network.
     ///
     /// Errors: those of [`tane::ImageOptions::open`] and [`tane::Builder::boot`]; what
     /// the jail says; ENOENT, ENOEXEC there is no program, or it is of another version.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Image> {
         let mut setup = self.setup.clone();
         let mut start = self.start.clone();
-        setup.image = path.as_ref().into();
-        let all = std::iter::once(&mut setup.image).chain(&mut setup.with.0);
-        let all = all.chain(&mut setup.lower.0);
-        for image in all.filter(|image| tane::is_remote(image)) {
-            let address = image.to_str();
-            let bad = || Failure::new(libc::EINVAL, "an address on a server is not UTF-8");
-            let address = address.ok_or_else(bad)?.to_owned();
-            // Names and passwords are not the worker's to know.
-            if let Some((bare, _)) = tane::images::Login::take(&address) {
-                *image = bare.into();
-            }
+        let path = path.as_ref();
+        let named = ImagePath::of_image(bare(path)?)?;
+        let outermost = named.outermost();
+        setup.image = outermost.image.clone();
+        setup.selector = outermost.selector.clone();
+        setup.path = match named.within {
+            Some(_) => outermost.path.clone(),
+            None => b"/".to_vec(),
+        };
+        if tane::is_remote(&setup.image) {
+            // With name and password, and without what is behind it.
+            let (text, bare) = (address(path)?, bare(path)?);
+            let behind = bare.as_os_str().len() - setup.image.as_os_str().len();
+            start.addresses.push(text[..text.len() - behind].to_owned());
+        }
+        let with = setup.options.with.iter_mut();
+        let lower = setup.options.lower.iter_mut().map(|(image, _)| image);
+        for image in with.chain(lower).filter(|image| tane::is_remote(image)) {
+            let address = address(image)?.to_owned();
+            *image = bare(image)?;
             start.addresses.push(address);
         }
-        start.writes = setup.write;
+        start.writes = setup.options.write;
         if setup.kernel.is_none() {
             setup.kernel = Some(tane::default_image()?);
             // It has one CPU.
@@ -185,7 +156,7 @@ impl Options {
             1 => Files::Partly,
             _ => Files::No,
         };
-        let write = setup.write;
+        let write = setup.options.write;
         Ok(Image {
             worker,
             held,
@@ -194,12 +165,25 @@ impl Options {
     }
 }
 
+fn address(image: &Path) -> Result<&str> {
+    let bad = || Failure::new(libc::EINVAL, "an address on a server is not UTF-8");
+    image.to_str().ok_or_else(bad)
+}
+
+/// Without a name and a password, which are not the worker's to know.
+fn bare(image: &Path) -> Result<PathBuf> {
+    if !tane::is_remote(image) {
+        return Ok(image.into());
+    }
+    let taken = tane::images::Login::take(address(image)?);
+    Ok(taken.map_or_else(|| image.into(), |(bare, _)| bare.into()))
+}
+
 impl std::fmt::Debug for Options {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Without the secrets.
         f.debug_struct("Options")
-            .field("write", &self.setup.write)
-            .field("with", &self.setup.with)
+            .field("image", &self.setup.options)
             .field("program", &self.start.program)
             .finish_non_exhaustive()
     }

@@ -77,6 +77,11 @@ impl Mount {
         self.worker.call(operation, self.handle)
     }
 
+    /// A descriptor inside the kernel is to be closed, now or later.
+    pub(crate) fn end_descriptor(&self, fd: u32) {
+        self.worker.end_descriptor(fd);
+    }
+
     /// Where it is inside the kernel.
     pub fn mount_point(&self) -> &Path {
         &self.place

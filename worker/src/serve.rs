@@ -3,6 +3,7 @@
 
 use crate::area::{Area, ANSWERED, ASKED, SLOTS};
 use crate::client::{OTHER_VERSION, STUCK};
+use crate::ended::Ended;
 use crate::failure::{Failure, Result};
 use crate::list::{self, Lister};
 use crate::local;
@@ -11,6 +12,7 @@ use crate::open::Setup;
 use crate::operations::{dispatch, special};
 use crate::records::MountHow;
 use crate::servers::{self, Link};
+use crate::syscalls;
 use crate::take_over::{is_socket, take_over, Given};
 use crate::wait::{self, Patience};
 use crate::wire::{Reader, Wire, Writer};
@@ -165,11 +167,18 @@ impl Server {
     }
 
     fn call(&self, number: u32, handle: u32, from: &mut Reader, room: &mut [u8]) -> Done {
-        // Handles that are done with come along.
-        for _ in 0..from.int()? {
-            self.objects.take(from.int()? as u32);
-        }
         let objects = &self.objects;
+        // What is done with comes along.
+        for _ in 0..from.int()? {
+            match Ended::of_wire(from.int()?) {
+                Ended::Handle(handle) => drop(objects.take(handle)),
+                Ended::Descriptor(fd) => {
+                    let args = [fd.into(), 0, 0, 0, 0, 0];
+                    // SAFETY: no pointers.
+                    unsafe { objects.kernel(0)?.syscall(libc::SYS_close, args) };
+                }
+            }
+        }
         let mut to = Writer::new(room);
         match number {
             // Nothing but those.
@@ -178,7 +187,7 @@ impl Server {
                 let link = lock(&self.link).take();
                 let setup = Setup::get(from)?;
                 let (image, opened) = setup.open(link)?;
-                self.writes.store(setup.write, Relaxed);
+                self.writes.store(setup.options.write, Relaxed);
                 let _ = self.hang.set(setup.hang_limit());
                 objects.set_image(image);
                 opened.put(&mut to)?;
@@ -226,6 +235,10 @@ impl Server {
                 // SAFETY: no pointers.
                 let at = unsafe { local::raw(&file, "seek", libc::SYS_lseek, args) };
                 return Ok((0, at?));
+            }
+            special::SYSCALL => {
+                let kernel = objects.kernel(0)?;
+                return Ok((0, syscalls::perform(kernel, from, &mut to)?));
             }
             special::READ_FILES => return self.read_files(handle, from, &mut to),
             special::LIST => {

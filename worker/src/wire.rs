@@ -41,6 +41,11 @@ impl<'a> Writer<'a> {
         self.at -= len;
     }
 
+    /// Of what was taken, from `place` on.
+    pub fn put_at(&mut self, place: usize, bytes: &[u8]) {
+        self.room[place..place + bytes.len()].copy_from_slice(bytes);
+    }
+
     pub fn left(&self) -> usize {
         self.room.len() - self.at
     }
@@ -66,10 +71,7 @@ pub(crate) struct Reader<'a> {
 }
 
 fn malformed() -> Failure {
-    Failure::new(
-        libc::EIO,
-        "the worker's answer is malformed: its kernel may have been taken over",
-    )
+    Failure::malformed()
 }
 
 impl<'a> Reader<'a> {
@@ -99,6 +101,11 @@ impl<'a> Reader<'a> {
 
     pub fn left(&self) -> usize {
         self.rest.len()
+    }
+
+    /// Whether a 0 comes next.
+    pub fn is_zero_here(&self) -> bool {
+        self.rest.starts_with(&[0; 8])
     }
 
     /// For what has a length that its bytes do not.

@@ -94,7 +94,7 @@ fn listings_and_walks_are_those_of_this_process() {
 fn data_of_any_length_comes_and_goes_whole() {
     let s = Scratch::new();
     let Some(disk) = image(&s) else { return };
-    let image = options().write(true).open(&disk).expect("an image");
+    let image = options().image(writing()).open(&disk).expect("an image");
     let mount = image.mount(None, &Default::default()).expect("a mount");
     let file = mount
         .open_file("big".as_ref(), libc::O_RDWR, 0)

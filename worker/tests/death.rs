@@ -140,7 +140,9 @@ fn open_for_the_impatient(disk: &std::path::Path) -> (Arc<AtomicBool>, Image, Mo
     let flag = Arc::new(AtomicBool::new(false));
     let asked = flag.clone();
     let mut options = options();
-    options.write(true).interrupted(move || asked.load(SeqCst));
+    options
+        .image(writing())
+        .interrupted(move || asked.load(SeqCst));
     let image = options.open(disk).expect("an image");
     let mount = image.mount(None, &Default::default()).expect("a mount");
     (flag, image, mount)
@@ -212,6 +214,42 @@ fn unmounting_waits_for_calls_that_were_given_up() {
 }
 
 #[test]
+fn a_system_call_that_was_given_up_leaves_no_descriptor() {
+    let s = Scratch::new();
+    let Some(disk) = image(&s) else { return };
+    let (flag, image, mount) = open_for_the_impatient(&disk);
+    let linux: &dyn tane_linux::Linux = &mount;
+    let (sys, root) = (tane_linux::Sys(linux), mount.root_fd());
+    let open = || sys.openat_raw(root, c"hello", libc::O_RDONLY, 0);
+    let next = open().expect("a file").raw();
+    silence(image.pid());
+    flag.store(true, SeqCst);
+    // As many as there are slots, and some that find none.
+    for _ in 0..6 {
+        assert_eq!(open().map(drop), Err(tane_linux::Errno(libc::ECANCELED)));
+    }
+    flag.store(false, SeqCst);
+    kill(image.pid(), libc::SIGCONT);
+    mount.sync().expect("it goes on");
+    // All answers are there once there is nothing more to wait for.
+    eventually("what was made for nobody is closed", || {
+        mount.sync().expect("it goes on");
+        open().expect("a file").raw() == next
+    });
+    let kept = open().expect("a file");
+    silence(image.pid());
+    flag.store(true, SeqCst);
+    for _ in 0..4 {
+        assert_eq!(open().map(drop), Err(tane_linux::Errno(libc::ECANCELED)));
+    }
+    // No slot is left to say so.
+    drop(kept);
+    flag.store(false, SeqCst);
+    kill(image.pid(), libc::SIGCONT);
+    mount.unmount().expect("nothing is open");
+}
+
+#[test]
 fn nobody_waits_for_a_silent_worker_at_its_end() {
     let s = Scratch::new();
     let Some(disk) = image(&s) else { return };
@@ -259,7 +297,9 @@ fn an_image_that_never_comes_up_ends_its_worker() {
     let iterations = u32::MAX.to_be_bytes();
     std::os::unix::fs::FileExt::write_all_at(&file, &iterations, 212).expect("writes");
     let mut options = options();
-    options.secret(*key).hang_limit(Duration::from_secs(1));
+    options
+        .image(with_secret(*key))
+        .hang_limit(Duration::from_secs(1));
     let image = options.open(&disk).expect("opens");
     let mounted = image.mount(None, &Default::default());
     let failure = mounted.map(drop).expect_err("it never ends");

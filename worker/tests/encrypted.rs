@@ -19,7 +19,10 @@ fn a_worker_reads_an_encrypted_image_with_its_secret_and_says_what_is_missing_wi
     let failure = options().open(&disk).map(drop).expect_err("no secret");
     assert_eq!(failure.errno, libc::ENOKEY);
     assert!(failure.text.contains("is encrypted (luks)"), "{failure}");
-    let image = options().secret("word").open(&disk).expect("an image");
+    let image = options()
+        .image(with_secret(*b"word"))
+        .open(&disk)
+        .expect("an image");
     let mount = image.mount(None, &Default::default()).expect("a mount");
     drop(mount);
 }

@@ -214,6 +214,62 @@ fn tried<T>(outcome: tane_worker::Result<T>, seen: &mut [u32; 2]) {
     seen[usize::from(outcome.is_ok())] += 1;
 }
 
+/// System calls that cross, each with what it fills and how much of that may be filled: what
+/// lies around it stays as it was, and results are those that Linux may give.
+fn system_calls(mount: &tane_worker::Mount, seen: &mut [u32; 2]) {
+    const ROOM: usize = 4096;
+    // FS_IOC_GETFLAGS.
+    const GETFLAGS: u64 = 0x8008_6601;
+    let linux: &dyn tane_linux::Linux = mount;
+    let (stat, statx) = (size_of::<libc::stat>(), size_of::<libc::statx>());
+    let mut room = vec![0xa5u8; ROOM + 200];
+    let at = room[100..].as_mut_ptr() as u64;
+    let (name, some) = (c"a".as_ptr() as u64, ROOM as u64);
+    // The most that it fills; whether its result says how much.
+    let calls = [
+        (libc::SYS_pread64, [3, at, some, 0, 0, 0], ROOM, true),
+        (libc::SYS_read, [3, at, 1, 0, 0, 0], 1, true),
+        (libc::SYS_getdents64, [3, at, some, 0, 0, 0], ROOM, true),
+        (libc::SYS_readlinkat, [3, name, at, 100, 0, 0], 100, true),
+        (libc::SYS_fgetxattr, [3, name, at, 0, 0, 0], 0, false),
+        (libc::SYS_flistxattr, [3, at, 50, 0, 0, 0], 50, true),
+        (libc::SYS_fstat, [3, at, 0, 0, 0, 0], stat, false),
+        (libc::SYS_statx, [3, name, 0, 0, at, 0], statx, false),
+        (libc::SYS_ioctl, [3, GETFLAGS, at, 0, 0, 0], 8, false),
+        (libc::SYS_openat, [3, name, 0, 0, 0, 0], 0, false),
+        (
+            libc::SYS_fcntl,
+            [3, libc::F_DUPFD_CLOEXEC as u64, 0, 0, 0, 0],
+            0,
+            false,
+        ),
+        (libc::SYS_lseek, [3, 0, 0, 0, 0, 0], 0, false),
+        (libc::SYS_close, [3, 0, 0, 0, 0, 0], 0, false),
+    ];
+    for (nr, args, most, is_length) in calls {
+        room.fill(0xa5);
+        // SAFETY: room for what each fills, and strings.
+        let result = unsafe { linux.call(nr, args) };
+        assert!(result >= -4095, "{nr}: {result}");
+        let never = [libc::EINTR, libc::ECANCELED].map(|errno| -i64::from(errno));
+        assert!(!never.contains(&result), "{nr}: {result}");
+        if is_length {
+            assert!(result <= most as i64, "{nr}: {result}");
+        }
+        if [libc::SYS_openat, libc::SYS_fcntl].contains(&nr) {
+            assert!(result <= i64::from(i32::MAX), "{nr}: {result}");
+        }
+        let used = match (result, is_length) {
+            (..0, _) => 0,
+            (result, true) => result as usize,
+            (_, false) => most,
+        };
+        let around = room[..100].iter().chain(&room[100 + used..]);
+        assert!(around.into_iter().all(|b| *b == 0xa5), "{nr}: {result}");
+        seen[usize::from(result >= 0)] += 1;
+    }
+}
+
 /// Everything that there is to ask, again and again.
 fn lied_to_in_turn(seed: u64) {
     let this = std::env::current_exe().expect("this program");
@@ -226,7 +282,7 @@ fn lied_to_in_turn(seed: u64) {
     let file = mount
         .open_file("f".as_ref(), libc::O_RDWR, 0)
         .expect("the first answer");
-    let mut seen = [[0; 2]; 20];
+    let mut seen = [[0; 2]; 21];
     let mut room = vec![0xa5; 9000];
     for _ in 0..TURNS {
         let path = "a".as_ref();
@@ -285,6 +341,7 @@ fn lied_to_in_turn(seed: u64) {
         tried(file.flags(), &mut seen[16]);
         tried(file.shared_parts(0), &mut seen[17]);
         tried(mount.mkdir(path, 0), &mut seen[18]);
+        system_calls(&mount, &mut seen[20]);
         assert!(room[..100].iter().chain(&room[8100..]).all(|b| *b == 0xa5));
     }
     // It was lied to, and could tell; and not all was lies. Who reads what goes to and fro
@@ -315,6 +372,7 @@ fn lied_to(seed: u64) -> Option<()> {
             assert!(volumes.0.iter().all(|v| v.name.contains(&0) && v.kind < 6));
         }
         let _ = image.dmesg();
+        system_calls(&mount, &mut [0; 2]);
         names_are_names(&mount, 0);
         names_are_names(&mount, 3);
         // What lies around the room stays as it was.

@@ -113,7 +113,7 @@ fn what_a_server_does_not_have_is_an_error_that_says_so() {
     let failure = options().open(server.url("none")).expect_err("not there");
     assert_eq!(failure.errno, libc::ENOENT, "{failure}");
     assert!(failure.text.contains(&server.url("none")), "{failure}");
-    let write = options().write(true).open(server.url("none"));
+    let write = options().image(writing()).open(server.url("none"));
     let failure = write.expect_err("for reading only");
     assert_eq!(failure.errno, libc::EROFS, "{failure}");
 }

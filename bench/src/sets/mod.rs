@@ -11,6 +11,8 @@ mod files;
 pub mod instructions;
 mod make;
 mod mount;
+pub mod net;
+mod net_load;
 mod pair;
 mod peak;
 mod python;
@@ -31,6 +33,7 @@ pub fn promises() -> Vec<Promise> {
         Set::Ramfs => ramfs::promises(),
         Set::Instructions => instructions::promises(),
         Set::Threads => threads::promises(),
+        Set::Net => net::promises(),
         Set::Files => files::promises(),
         Set::Create => create::promises(),
         Set::Caches => caches::promises(),
@@ -53,6 +56,7 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) {
         Set::Ramfs => ramfs::measure(promise, paths, report),
         Set::Instructions => instructions::measure(promise, paths, report),
         Set::Threads => threads::measure(promise, paths, report),
+        Set::Net => net::measure(promise, paths, report),
         Set::Files => files::measure(promise, paths, report),
         Set::Create => create::measure(promise, report, paths),
         Set::Caches => caches::measure(promise, report),

@@ -3,7 +3,7 @@
 use super::Entry;
 use crate::failure::Result;
 use crate::interrupt;
-use crate::sys::{Errno, Fd};
+use tane_linux::{Errno, Fd};
 
 /// Bytes read at once.
 const STEP: usize = 1 << 20;
@@ -65,7 +65,7 @@ pub fn first_difference(
 
 /// Where data begins, from `at` on; None: only a hole follows.
 fn next_data(fd: &Fd, at: u64) -> Option<u64> {
-    match fd.sys().lseek(fd, at, libc::SEEK_DATA) {
+    match fd.sys().lseek(fd, at as i64, libc::SEEK_DATA) {
         Ok(data) => Some(data),
         Err(Errno(libc::ENXIO)) => None,
         // A file system that does not know: all of it is to be read.

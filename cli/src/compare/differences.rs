@@ -5,9 +5,9 @@ use super::Entry;
 use crate::failure::Result;
 use crate::names::{self, shown};
 use crate::show::{device, utc};
-use crate::sys::{Errno, Flags, Kind, Packed, Time, Xattrs};
 use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;
+use tane_linux::{Errno, Flags, Kind, Packed, Time, Xattrs};
 
 /// What can differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]

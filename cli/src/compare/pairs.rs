@@ -2,9 +2,9 @@
 
 use crate::failure::Result;
 use crate::interrupt;
-use crate::sys::{Entries, Errno, Fd, Kind, Stat};
 use std::cmp::Ordering;
 use std::ffi::{CStr, CString};
+use tane_linux::{Entries, Errno, Fd, Kind, Stat};
 
 /// A file of one of the two.
 pub struct Entry<'w, 'a> {

@@ -4,31 +4,16 @@
 //! root of an image mean their contents. DEST does not exist: SRC becomes DEST;
 //! its parent must exist. DEST is a file: a file replaces it.
 
-use super::gofer::{Opened, Wish};
-use super::Source;
 use crate::failure::{remedy, Failure, Result, SOME_FAILED};
 use crate::names::plain;
-use crate::sys::{base_name, split, Errno, Fd, Kind, Root};
 use std::ffi::{CStr, CString};
-
-pub struct Destination<'a> {
-    pub dir: Fd<'a>,
-    /// The directory as the user knows it.
-    pub shown: Vec<u8>,
-    /// Its identity, if the sources are files of the same kernel.
-    pub avoid: Option<(u64, u64)>,
-}
+use tane_copy::gofer::Wish;
+use tane_copy::{resolve, Destination, Site, Source, To};
+use tane_linux::{base_name, split, Errno, Fd, Kind, Root};
 
 pub struct Plan<'a, 'b, 'g> {
     pub sources: Vec<Source<'a>>,
     pub to: To<'b, 'g>,
-}
-
-/// Who writes.
-pub enum To<'b, 'g> {
-    /// This process.
-    Here(Destination<'b>),
-    Gofer(Opened<'g>),
 }
 
 /// A place as the command line has it.
@@ -50,38 +35,6 @@ impl Place<'_, '_> {
 
     fn fail_with(&self, text: &str) -> Failure {
         Failure::new(SOME_FAILED, format!("{}: {text}", plain(&self.shown())))
-    }
-}
-
-/// What is at a destination.
-pub struct Site {
-    /// The path without symlinks at its end.
-    pub target: Vec<u8>,
-    pub there: Option<Kind>,
-}
-
-impl Site {
-    pub fn of(root: &Root, path: &[u8]) -> std::result::Result<Site, Errno> {
-        let target = resolve(root, path)?;
-        let there = match root.stat(&target, true) {
-            Ok(stat) => Some(stat.kind()),
-            Err(Errno(libc::ENOENT)) => None,
-            Err(e) => return Err(e),
-        };
-        Ok(Site { target, there })
-    }
-
-    /// The directory that copies go into, and the name there of the only one if they do
-    /// not go into the destination itself.
-    pub fn aim(&self) -> std::result::Result<(&[u8], Option<CString>), Errno> {
-        match self.there {
-            Some(Kind::Directory) => return Ok((&self.target, None)),
-            Some(Kind::File | Kind::Symlink) | None => {}
-            Some(_) => return Err(Errno(libc::EINVAL)),
-        }
-        let (parent, name) = split(&self.target).ok_or(Errno(libc::EINVAL))?;
-        let name = CString::new(name).map_err(|_| Errno(libc::EINVAL))?;
-        Ok((parent, Some(name)))
     }
 }
 
@@ -257,31 +210,4 @@ pub fn source<'a>(place: &Place<'_, 'a>, to: Option<&CStr>, follow: bool) -> Res
         to,
         shown,
     })
-}
-
-/// Follows the symlinks a path ends in; the rest is the kernel's business.
-fn resolve(root: &Root, path: &[u8]) -> std::result::Result<Vec<u8>, Errno> {
-    let mut path = path.to_vec();
-    for _ in 0..40 {
-        let Some((parent, name)) = split(&path) else {
-            return Ok(path);
-        };
-        let target = match root.stat(&join(parent, name), false) {
-            Ok(stat) if stat.kind() == Kind::Symlink => {
-                let (dir, name) = root.parent(&path)?;
-                root.sys().readlink(&dir, &name)?
-            }
-            _ => return Ok(path),
-        };
-        path = if target.starts_with(b"/") {
-            target
-        } else {
-            join(parent, &target)
-        };
-    }
-    Err(Errno(libc::ELOOP))
-}
-
-fn join(parent: &[u8], name: &[u8]) -> Vec<u8> {
-    [parent, b"/", name].concat()
 }

@@ -2,29 +2,21 @@
 
 mod failed;
 
-use super::counts::Counts;
-use super::loss::Loss;
-use super::observer::Observer;
 use super::progress::Progress;
 use crate::failure::{remedy, Failure, SOME_FAILED};
+use crate::guard;
+use crate::interrupt;
 use crate::names;
-use crate::sys::{Errno, Kind};
 use crate::tell;
 use failed::Failed;
 use serde_json::{json, Map, Value};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::num::NonZeroU64;
 use std::sync::Mutex;
-
-struct Lost {
-    loss: Loss,
-    path: Vec<u8>,
-    detail: Vec<u8>,
-    error: Errno,
-}
+use tane_copy::{Counts, Loss, Lost, Observer, Tally};
+use tane_linux::{Errno, Kind};
 
 #[derive(Default)]
 struct Lists {
-    losses: Vec<Lost>,
     counts: [u64; Loss::ALL.len()],
     failed: Failed,
 }
@@ -34,16 +26,7 @@ pub struct Report {
     verbose: bool,
     quiet: bool,
     lists: Mutex<Lists>,
-    files: AtomicU64,
-    directories: AtomicU64,
-    links: AtomicU64,
-    others: AtomicU64,
-    bytes: AtomicU64,
-    by_host: AtomicU64,
-    skipped: AtomicU64,
-    /// The last file that came in pieces and was given up, by its number.
-    given_up: AtomicU64,
-    stopped: AtomicBool,
+    tally: Tally<'static>,
 }
 
 impl Report {
@@ -53,15 +36,7 @@ impl Report {
             verbose,
             quiet,
             lists: Mutex::default(),
-            files: AtomicU64::new(0),
-            directories: AtomicU64::new(0),
-            links: AtomicU64::new(0),
-            others: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-            by_host: AtomicU64::new(0),
-            skipped: AtomicU64::new(0),
-            given_up: AtomicU64::new(0),
-            stopped: AtomicBool::new(false),
+            tally: Tally::default(),
         }
     }
 
@@ -71,38 +46,15 @@ impl Report {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// So much was copied by somebody who counts it himself.
-    pub fn count(&self, counts: &Counts) {
-        let each = [
-            (&self.files, counts.files),
-            (&self.directories, counts.directories),
-            (&self.links, counts.links),
-            (&self.others, counts.others),
-            (&self.bytes, counts.bytes),
-            (&self.by_host, counts.by_host),
-            (&self.skipped, counts.skipped),
-        ];
-        for (counter, count) in each {
-            counter.fetch_add(count, Relaxed);
-        }
-    }
-
     pub fn finish_progress(&self) {
-        self.progress
-            .finish(self.files.load(Relaxed), self.bytes.load(Relaxed));
+        let counts = self.tally.counts();
+        self.progress.finish(counts.files, counts.bytes);
     }
 
     fn tell(&self, path: &[u8]) {
         if self.verbose {
             self.progress.print(&tell::line_of_file("", path));
         }
-    }
-
-    /// A program that makes images left something out, and says so.
-    pub fn lose_as_told(&self, program: &str, line: &str) {
-        let text = format!("{program}: {}", names::plain(line.as_bytes()));
-        let error = Errno(libc::EOPNOTSUPP);
-        self.lost(Loss::Told, b"/", line.as_bytes(), error, &text);
     }
 
     fn lost(&self, loss: Loss, path: &[u8], detail: &[u8], error: Errno, text: &str) {
@@ -112,16 +64,8 @@ impl Report {
         if !self.quiet && (self.verbose || *count <= loss.shown()) {
             self.progress.print(&tell::line_of_warning(text));
         }
-        lists.losses.push(Lost {
-            loss,
-            path: path.into(),
-            detail: detail.into(),
-            error,
-        });
-    }
-
-    pub fn has_given_up(&self, number: u64) -> bool {
-        self.given_up.load(Relaxed) == number
+        drop(lists);
+        self.tally.lose(loss, path, detail, error);
     }
 
     pub fn has_errors(&self) -> bool {
@@ -129,7 +73,7 @@ impl Report {
     }
 
     pub fn has_losses(&self) -> bool {
-        !self.lists().losses.is_empty()
+        self.tally.has_losses()
     }
 
     /// The errors and warnings that were only counted.
@@ -150,14 +94,15 @@ impl Report {
             }
         }
         let owner = |l: &Lost| l.loss == Loss::Owner && l.error == Errno(libc::EPERM);
-        if lists.losses.iter().any(owner) {
+        if self.tally.losses().iter().any(owner) {
             tell::note("only root can keep owners; see --owner");
         }
     }
 
     pub fn json(&self, interrupted: bool) -> Value {
         let lists = self.lists();
-        let losses = lists.losses.iter().map(|l| {
+        let (counts, losses) = (self.tally.counts(), self.tally.losses());
+        let losses = losses.iter().map(|l| {
             let mut object = Map::new();
             names::put(&mut object, "path", &l.path);
             object.insert("what".into(), l.loss.what().into());
@@ -169,13 +114,13 @@ impl Report {
             Value::from(object)
         });
         json!({
-            "files": self.files.load(Relaxed),
-            "directories": self.directories.load(Relaxed),
-            "hard_links": self.links.load(Relaxed),
-            "others": self.others.load(Relaxed),
-            "bytes": self.bytes.load(Relaxed),
-            "bytes_by_host": self.by_host.load(Relaxed),
-            "skipped": self.skipped.load(Relaxed),
+            "files": counts.files,
+            "directories": counts.directories,
+            "hard_links": counts.links,
+            "others": counts.others,
+            "bytes": counts.bytes,
+            "bytes_by_host": counts.by_host,
+            "skipped": counts.skipped,
             "interrupted": interrupted,
             "losses": losses.collect::<Vec<_>>(),
             "errors": lists.failed.json(),
@@ -186,35 +131,54 @@ impl Report {
 
 impl Observer for Report {
     fn done(&self, kind: Kind, path: &[u8]) {
-        let counter = match kind {
-            Kind::File => &self.files,
-            Kind::Directory => &self.directories,
-            _ => &self.others,
-        };
-        counter.fetch_add(1, Relaxed);
+        self.tally.done(kind, path);
         self.tell(path);
     }
 
     fn linked(&self, path: &[u8]) {
-        self.links.fetch_add(1, Relaxed);
+        self.tally.linked(path);
         self.tell(path);
     }
 
     fn skip(&self) {
-        self.skipped.fetch_add(1, Relaxed);
+        self.tally.skip();
     }
 
     fn wrote(&self, bytes: u64) {
-        self.bytes.fetch_add(bytes, Relaxed);
+        self.tally.wrote(bytes);
     }
 
     fn read_by_host(&self, bytes: u64) {
-        self.by_host.fetch_add(bytes, Relaxed);
+        self.tally.read_by_host(bytes);
+    }
+
+    fn count(&self, counts: &Counts) {
+        self.tally.count(counts);
+    }
+
+    fn told(&self, program: &str, line: &str) {
+        let text = format!("{program}: {}", names::plain(line.as_bytes()));
+        let error = Errno(libc::EOPNOTSUPP);
+        self.lost(Loss::Told, b"/", line.as_bytes(), error, &text);
     }
 
     fn update_progress(&self) {
-        self.progress
-            .update(self.files.load(Relaxed), self.bytes.load(Relaxed));
+        let counts = self.tally.counts();
+        self.progress.update(counts.files, counts.bytes);
+    }
+
+    fn finish(&self) {
+        self.tally.finish();
+        self.finish_progress();
+        self.summarize();
+    }
+
+    fn interrupted(&self) -> bool {
+        interrupt::requested()
+    }
+
+    fn refusal(&self, below: &[u8]) -> Option<String> {
+        guard::refusal(below)
     }
 
     fn lose(&self, loss: Loss, path: &[u8], detail: &[u8], error: Errno) {
@@ -248,11 +212,11 @@ impl Observer for Report {
 
     fn stop(&self, why: Errno) {
         self.lists().failed.stop(why);
-        self.stopped.store(true, Relaxed);
+        self.tally.stop(why);
     }
 
     fn has_stopped(&self) -> bool {
-        self.stopped.load(Relaxed)
+        self.tally.has_stopped()
     }
 
     fn untried(&self, path: &[u8]) {
@@ -264,7 +228,11 @@ impl Observer for Report {
         }
     }
 
-    fn give_up(&self, number: u64) {
-        self.given_up.store(number, Relaxed);
+    fn give_up(&self, number: NonZeroU64) {
+        self.tally.give_up(number);
+    }
+
+    fn has_given_up(&self, number: NonZeroU64) -> bool {
+        self.tally.has_given_up(number)
     }
 }

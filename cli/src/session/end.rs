@@ -3,8 +3,8 @@
 use super::{Access, Session, HOST};
 use crate::args::Global;
 use crate::failure::Result;
-use crate::sys::{Root, Sys};
 use tane::Address;
+use tane_linux::{Root, Sys};
 
 /// An image that is open, or the host.
 pub enum End {
@@ -23,10 +23,21 @@ impl End {
     pub fn root(&self) -> Result<Root<'_>> {
         match self {
             End::Host => {
-                Sys(&HOST).raise_open_files();
-                Ok(Root::host(Sys(&HOST)))
+                let host: Sys = Sys(&HOST);
+                host.raise_open_files();
+                // What is made has the mode that is asked for.
+                host.umask(0);
+                Ok(Root::host(host))
             }
             End::Image(session) => session.root(),
+        }
+    }
+
+    /// Where the host has the bytes of an image's files: see [`Session::place`].
+    pub fn place(&self) -> Option<&tane::Place> {
+        match self {
+            End::Host => None,
+            End::Image(session) => session.place(),
         }
     }
 

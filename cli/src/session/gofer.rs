@@ -2,17 +2,17 @@
 
 use super::jail;
 use crate::args::Global;
-use crate::copy::gofer::{serve, Gofer, Memory, Terms};
+use crate::copy::gofer::{serve, Gofer, Guard, Memory, Terms};
 use crate::failure::{Failure, Result};
 use crate::guard;
-use crate::sys::{Host, Sys};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tane::jail::Jail;
+use tane_linux::{Host, Sys};
 
 static GOFER: OnceLock<Gofer> = OnceLock::new();
 
@@ -64,6 +64,19 @@ fn fork(jail: &Jail, terms: Terms) -> io::Result<Gofer> {
     }
 }
 
+/// Those of the command that started it.
+struct Guards;
+
+impl Guard for Guards {
+    fn begin(&self, place: Option<&Path>) {
+        guard::begin_in_session(place);
+    }
+
+    fn refusal(&self, below: &[u8]) -> Option<String> {
+        guard::refusal(below)
+    }
+}
+
 fn work(socket: &File, memory: Memory, jail: &Jail, terms: Terms) -> io::Result<()> {
     // SAFETY: no memory involved. It ends with who asks, and has no terminal.
     unsafe {
@@ -73,13 +86,15 @@ fn work(socket: &File, memory: Memory, jail: &Jail, terms: Terms) -> io::Result<
     let mut kept = guard::descriptors();
     kept.push(socket.as_raw_fd());
     keep_only(kept)?;
-    Sys(&Host).raise_open_files();
+    let host = Sys(&Host);
+    host.raise_open_files();
+    host.umask(0);
     jail.enter().map_err(io::Error::other)?;
-    serve(socket, memory, terms)
+    serve(socket, memory, terms, &Guards)
 }
 
 /// Closes all descriptors but these; the standard ones lead nowhere.
-fn keep_only(mut kept: Vec<RawFd>) -> io::Result<()> {
+pub(super) fn keep_only(mut kept: Vec<RawFd>) -> io::Result<()> {
     kept.sort_unstable();
     // SAFETY: descriptors of this process, which uses no others.
     unsafe {

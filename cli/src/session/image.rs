@@ -1,19 +1,17 @@
 //! An image, mounted by a kernel of our own.
 
 use super::choose::choose;
-use super::lower;
 use super::machine::Machine;
-use super::prepared::Prepared;
 use super::unmountable::Attempt;
 use super::Access;
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
-use crate::sys::{Root, Side, Sys};
 use crate::tell;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use tane::{ImagePath, Place};
+use tane::{ImagePath, Outer};
+use tane_linux::{Linux, Root, Sys};
 
 /// A file system of an image that is mounted.
 pub struct Opened {
@@ -25,16 +23,6 @@ pub struct Opened {
 
 pub fn open_image(at: &ImagePath, access: Access, global: &Global) -> Result<Opened> {
     of_machine(Machine::with_image(at, access, global)?, at, access, global)
-}
-
-pub fn open_prepared(
-    prepared: Prepared,
-    at: &ImagePath,
-    access: Access,
-    global: &Global,
-) -> Result<Opened> {
-    let machine = Machine::with_prepared(prepared, at, access, global)?;
-    of_machine(machine, at, access, global)
 }
 
 fn of_machine(machine: Machine, at: &ImagePath, access: Access, global: &Global) -> Result<Opened> {
@@ -49,28 +37,7 @@ pub(super) fn mount(
     access: Access,
     global: &Global,
 ) -> Result<Opened> {
-    let device = choose(&machine, at, global)?;
-    let mut options = tane::MountOptions::new();
-    options.read_only(access == Access::Read);
-    if let Some(fs) = &global.fs {
-        options.fstype(fs);
-    }
-    if let Some(subvol) = at.selector.as_ref().and_then(|s| s.subvol.as_ref()) {
-        options.option("subvol", subvol);
-    }
-    options.options(global.options.as_deref().unwrap_or_default());
-    let attempt = Attempt {
-        machine: &machine,
-        at,
-        device: &device,
-        global,
-    };
-    attempt.check_type(access)?;
-    let log = machine.kernel.dmesg().len();
-    let mount = options.mount(&machine.kernel, &device);
-    let mount = mount.map_err(|e| attempt.explain(&e))?;
-    attempt.check_mount(&mount, access, log)?;
-    let mount = lower::merge(mount, &at.image, &machine)?;
+    let mount = mount_volume(&machine, at, access, global)?;
     Ok(Opened {
         kernel: machine.kernel.clone(),
         mount: Some(mount),
@@ -79,20 +46,57 @@ pub(super) fn mount(
     })
 }
 
+/// The file system that the address means, with those of layers below it.
+pub(super) fn mount_volume(
+    machine: &Machine,
+    at: &ImagePath,
+    access: Access,
+    global: &Global,
+) -> Result<tane::Mount> {
+    let device = choose(machine, at, global)?;
+    let mut options = tane::MountOptions::new();
+    if let Some(fs) = &global.fs {
+        options.fstype(fs);
+    }
+    options.options(global.options.as_deref().unwrap_or_default());
+    if global.runs {
+        options.exec(true).devices(true).atime(true);
+    }
+    let attempt = Attempt {
+        machine,
+        at,
+        device: &device,
+        global,
+    };
+    attempt.check_type(access)?;
+    let log = machine.kernel.dmesg().len();
+    let image = machine.opened()?;
+    let mount = image.mount_device(&device, at.selector.as_ref(), &options);
+    let mount = mount.map_err(|e| attempt.explain(&e))?;
+    attempt.check_mount(&mount, access, log)?;
+    Ok(image.above_layers(mount)?)
+}
+
 impl Opened {
-    /// A file system that was just made on a device of the machine's.
-    pub fn new(
-        machine: Machine,
-        device: &Path,
-        options: &tane::MountOptions,
-    ) -> std::result::Result<Opened, tane::Error> {
-        let mount = options.mount(&machine.kernel, device)?;
-        Ok(Opened {
+    /// A file system whose content is forgotten at the end, whoever writes to it.
+    pub(super) fn passing(machine: Arc<Machine>, mount: tane::Mount) -> Opened {
+        Opened {
             kernel: machine.kernel.clone(),
             mount: Some(mount),
+            machine,
+            access: Access::Read,
+        }
+    }
+
+    /// The image that another one lies in, when nothing of that is open any more.
+    fn outer(outer: Outer) -> Opened {
+        let machine = Machine::of_image(outer.image, true);
+        Opened {
+            kernel: machine.kernel.clone(),
+            mount: Some(outer.mounted),
             machine: Arc::new(machine),
             access: Access::Write,
-        })
+        }
     }
 
     /// Another file system of the same image.
@@ -166,7 +170,8 @@ impl Opened {
             return Ok(());
         };
         machine.end();
-        machine.into_outer().map_or(Ok(()), Opened::close)
+        let outer = machine.into_outer().map(Opened::outer);
+        outer.map_or(Ok(()), Opened::close)
     }
 
     pub fn mount(&self) -> Option<&tane::Mount> {
@@ -178,17 +183,13 @@ fn lost(e: &dyn std::fmt::Display) -> Failure {
     Failure::new(SOME_FAILED, format!("not everything was written: {e}"))
 }
 
-impl Side for Opened {
-    unsafe fn call(&self, nr: libc::c_long, args: [usize; 6]) -> isize {
+impl Linux for Opened {
+    unsafe fn call(&self, nr: i64, args: [u64; 6]) -> i64 {
         // SAFETY: the caller vouches for the arguments.
-        unsafe { self.kernel.syscall(nr, args.map(|a| a as u64)) as isize }
+        unsafe { self.kernel.syscall(nr, args) }
     }
 
     fn is_ours(&self) -> bool {
         true
-    }
-
-    fn place(&self) -> Option<&Place> {
-        self.mount.as_ref()?.place()
     }
 }

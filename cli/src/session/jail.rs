@@ -8,7 +8,7 @@
 mod programs;
 
 use super::machine::{kernel_image, tiny_image};
-use super::{gofer, is_host_kernel, lower, scratch, servers, Access};
+use super::{asker, gofer, is_host_kernel, lower, memory, prepared, scratch, servers, Access};
 use crate::args::Global;
 use crate::copy::gofer::Terms;
 use crate::failure::{Failure, Result};
@@ -38,6 +38,8 @@ pub struct Needs {
     /// A process of its own writes copies.
     copies: Option<Terms>,
     programs: bool,
+    /// The image's Linux runs a program, whose standard input this process's is.
+    runs: bool,
     /// These make no holes.
     no_holes: bool,
     /// Several kernels are booted, one after the other.
@@ -84,6 +86,25 @@ impl Needs {
     fn rights(&self, jail: &mut Jail) {
         jail.attributes(!self.sources.is_empty()).names_only(true);
         jail.handed(self.handed).hands(gofer::gofer().is_some());
+        jail.programs(self.runs);
+    }
+
+    /// The most layers that one of the images has.
+    fn deepest(&self) -> usize {
+        let layers = self.images.iter().map(|(at, _)| at.layers().count());
+        layers.max().unwrap_or(1)
+    }
+
+    /// How many kernels run at a time, at most, of `all` that the images take.
+    fn kernels(&self, all: usize) -> usize {
+        /// The last ones may not have ended yet.
+        const AGAIN: usize = 2;
+        match self.session {
+            Some(_) => prepared::MOST,
+            None if self.again => AGAIN * self.deepest(),
+            // Those that wait, one that is written meanwhile, and the one whose turn it is.
+            None => all.clamp(1, prepared::MOST + 1 + self.deepest()),
+        }
     }
 
     /// This file, which is there already, is read and written.
@@ -112,6 +133,12 @@ impl Needs {
     pub fn programs(mut self) -> Self {
         self.programs = true;
         self.temporary()
+    }
+
+    /// The Linux in this process runs a program.
+    pub fn runs(mut self) -> Self {
+        self.runs = true;
+        self
     }
 
     /// What the programs write is told from what they leave alone.
@@ -178,6 +205,10 @@ fn failure(e: tane::jail::Error) -> Failure {
     }
 }
 
+fn no_provisions(e: tane::Error) -> Failure {
+    Failure::image(format!("cannot start Linux: {e}"))
+}
+
 /// An image is about to be opened, or a session's kernel to be booted.
 pub(super) fn enter(
     image: Option<&ImagePath>,
@@ -204,10 +235,6 @@ pub(super) fn enter(
         let layers = |(at, _): &(ImagePath, Access)| at.layers().count();
         state.left = needs.images.iter().map(layers).sum();
         let mut jail = Jail::new();
-        jail.boots(true);
-        for kernel in kernels.iter().flatten() {
-            jail.read(kernel);
-        }
         // Who has locked an image, for the message.
         jail.read("/proc/locks");
         for (at, access) in &needs.images {
@@ -272,6 +299,17 @@ pub(super) fn enter(
         if let Some(limit) = global.time_limit {
             jail.time(limit + GRACE);
         }
+        asker::write_only();
+        if needs.session.is_none() && !needs.runs {
+            let fail = |e| Failure::image(format!("the process that asks for passphrases: {e}"));
+            asker::start().map_err(fail)?;
+        }
+        // Last: no other process has these descriptors.
+        let memory = all.iter().map(|global| memory::most(global)).max();
+        let kernels: Vec<_> = kernels.iter().copied().flatten().collect();
+        let count = needs.kernels(state.left);
+        let provided = tane::provide(&kernels, count, memory.unwrap_or(tane::MEMORY));
+        jail.boots_from(&provided.map_err(no_provisions)?);
         let held = jail.enter().map_err(failure)?;
         if held.files == Files::No && !needs.trees.is_empty() && !global.quiet {
             tell::warning(
@@ -341,6 +379,24 @@ pub(super) fn enter_session(image: Option<&ImagePath>, global: &Global) -> Resul
         Access::Read,
         global,
     )
+}
+
+/// A kernel is about to be booted that gets copies of these files of the host, and then
+/// runs a program: [`close_after_copies`] comes before that.
+pub(super) fn enter_copying(sources: &[&Path], global: &Global) -> Result<()> {
+    let needs = Needs::default().runs();
+    declare(sources.iter().fold(needs, |needs, path| needs.read(path)));
+    enter(None, &[Some(&kernel_image(global)?)], Access::Read, global)
+}
+
+/// Nothing of the host is read any more.
+pub(super) fn close_after_copies(global: &Global) -> Result<()> {
+    with(|state| {
+        if let Some(needs) = &mut state.needs {
+            needs.sources.clear();
+        }
+    });
+    close(global)
 }
 
 /// What an image is made of is about to be looked at: archives and programs are met in

@@ -303,17 +303,16 @@ impl Inner {
             secrets,
         };
         let kernel = self.kernel(global)?;
-        match self.add(kernel, &request, false) {
+        match self.add(&kernel, &request, false) {
             // One kernel cannot have two of one name or identity.
             Err(_) if !self.images.is_empty() => {}
             other => return other,
         }
-        self.add(Machine::alone(global)?.kernel, &request, true)
+        self.add(&Machine::alone(global)?.kernel, &request, true)
     }
 
-    fn add(&mut self, kernel: tane::Kernel, r: &Request, alone: bool) -> Result<Arc<Opened>> {
-        let secrets = r.secrets.clone();
-        let machine = Machine::attach(kernel, &r.at.image, r.access, r.global, secrets)?;
+    fn add(&mut self, kernel: &tane::Kernel, r: &Request, alone: bool) -> Result<Arc<Opened>> {
+        let machine = Machine::attach(kernel, &r.at.image, r.access, r.global, &r.secrets)?;
         if !alone && self.is_twin(&machine)? {
             let name = r.at.image.display();
             return Err(Failure::image(format!("{name}: its twin is open")));

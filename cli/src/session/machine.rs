@@ -1,37 +1,23 @@
 //! A kernel of our own, and the image that is its disk.
 
-use super::lower::{self, Lower};
-use super::prepared::{self, Prepared};
-use super::{is_host_kernel, nested, secrets, servers, Access, Opened};
-use crate::args::{Global, Verity};
+use super::{is_host_kernel, memory, nested, opening, prepared, whole, Access};
+use crate::args::Global;
 use crate::failure::{Failure, Result};
-use crate::sys::Errno;
-use crate::tell;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use tane::images::Backend;
-use tane::{Disk, ImagePath, Volume, VolumeOptions, Volumes};
+use std::sync::Arc;
+use tane::{BootedImage, Disk, Image, ImagePath, Outer, ToBoot, Volume, Volumes};
+use tane_linux::Errno;
+use tane_make::Wanted;
 
-/// A kernel and its disks.
+/// A kernel, and the image that it serves.
 pub struct Machine {
-    /// Found when first asked for; before the disks, which they lie on.
-    volumes: OnceLock<Volumes>,
-    /// The layers below it, the topmost first.
-    pub(super) lower: Vec<Lower>,
-    /// The image that was named, then those it comes with.
-    disks: Vec<Disk>,
-    /// What they are called.
-    names: Vec<String>,
-    /// Given, or typed.
-    secrets: Mutex<Vec<Vec<u8>>>,
-    verity: Option<Verity>,
+    /// None: it has no disk.
+    image: Option<Image>,
     pub kernel: tane::Kernel,
     /// The kernel serves nobody else.
     own: bool,
-    /// Last: the disk is one of its files.
-    outer: Option<Box<Opened>>,
 }
 
 /// What is found in a file system by mounting it.
@@ -47,7 +33,7 @@ impl Machine {
     /// A kernel without a disk; in a session, the one that serves its images.
     pub fn bare(global: &Global) -> Result<Machine> {
         match global.kept.kernel(global)? {
-            Some(kernel) => Ok(Machine::of(kernel, global)),
+            Some(kernel) => Ok(Machine::of(kernel, false)),
             None => Machine::alone(global),
         }
     }
@@ -59,75 +45,40 @@ impl Machine {
 
     /// A kernel that knows everything, and nobody else has.
     pub(super) fn alone(global: &Global) -> Result<Machine> {
-        Machine::booted(&kernel_image(global)?, global.memory, Vec::new(), global)
+        Machine::boot(builder(&kernel_image(global)?, global.memory, global))
     }
 
-    /// A kernel that does the same each time: see [`tane::Builder::deterministic`].
-    /// It has one CPU, whatever the command line says. `plain`: it is for an ext2,
-    /// ext3, ext4 or FAT. `working_set`: bytes of memory that it will use.
-    pub fn deterministic(
-        time: u64,
-        seed: u64,
-        plain: bool,
-        working_set: u64,
-        global: &Global,
-    ) -> Result<Machine> {
+    /// A kernel that does the same each time, whatever the command line says of CPUs.
+    pub fn deterministic(wanted: &Wanted, global: &Global) -> Result<Machine> {
         // Memory that is touched for the first time costs the host more than what is
         // used again, and these have no use for much.
         const LITTLE: u64 = 64 << 20;
+        let plain = wanted.plain;
         let tiny = tane::tiny_image().filter(|_| plain && global.kernel.is_none());
         let image = tiny.map_or_else(|| kernel_image(global), Ok)?;
         let memory = global.memory.or(plain.then_some(LITTLE));
-        let builder = builder(&image, memory, global).working_set(working_set);
-        Machine::boot(builder.cpus(1).deterministic(time, seed), global)
+        let builder = builder(&image, memory, global).working_set(wanted.working_set);
+        Machine::boot(builder.cpus(1).deterministic(wanted.time, wanted.seed))
     }
 
-    /// Adds a disk that is to be written, and that does what it is asked in order.
-    pub fn add_new(
-        &mut self,
-        disk: Arc<dyn Backend>,
-        name: &Path,
-        global: &Global,
-    ) -> Result<&Disk> {
-        let mut options = tane::DiskOptions::new();
-        options.in_order(true);
-        if let Some(bytes) = global.sector_size {
-            options.sector_size(bytes);
-        }
-        let disk = self.kernel.add_disk(disk, &options);
-        self.push(name, disk)?;
-        Ok(&self.disks[self.disks.len() - 1])
+    fn boot(builder: tane::Builder) -> Result<Machine> {
+        Ok(Machine::of(builder.boot().map_err(no_start)?, true))
     }
 
-    pub(super) fn booted(
-        image: &Path,
-        memory: Option<u64>,
-        secrets: Vec<Vec<u8>>,
-        global: &Global,
-    ) -> Result<Machine> {
-        let mut machine = Machine::boot(builder(image, memory, global), global)?;
-        machine.secrets = Mutex::new(secrets);
-        Ok(machine)
-    }
-
-    fn boot(builder: tane::Builder, global: &Global) -> Result<Machine> {
-        let kernel = builder.boot().map_err(no_start)?;
-        let mut machine = Machine::of(kernel, global);
-        machine.own = true;
-        Ok(machine)
-    }
-
-    fn of(kernel: tane::Kernel, global: &Global) -> Machine {
+    fn of(kernel: tane::Kernel, own: bool) -> Machine {
         Machine {
-            volumes: OnceLock::new(),
-            lower: Vec::new(),
-            disks: Vec::new(),
-            names: Vec::new(),
-            secrets: Mutex::default(),
-            verity: global.verity.clone(),
+            image: None,
             kernel,
-            own: false,
-            outer: None,
+            own,
+        }
+    }
+
+    /// An image and its kernel; `own`: that serves nobody else.
+    pub(super) fn of_image(image: Image, own: bool) -> Machine {
+        let kernel = image.kernel().clone();
+        Machine {
+            image: Some(image),
+            ..Machine::of(kernel, own)
         }
     }
 
@@ -136,85 +87,34 @@ impl Machine {
         // Whole images are for one verb alone.
         let global = &global.kept.release(&at.image, global)?;
         let prepared = prepared::get(at, access, global)?;
-        Machine::with_prepared(prepared, at, access, global)
+        Machine::with_prepared(prepared, access, global)
     }
 
+    /// Its kernels only now see what is in their images.
     pub(super) fn with_prepared(
-        prepared: Prepared,
-        at: &ImagePath,
+        prepared: BootedImage,
         access: Access,
         global: &Global,
     ) -> Result<Machine> {
-        let Prepared {
-            mut machine,
-            opened,
-            below,
-            outer,
-        } = prepared;
-        let options = Machine::options(access, &[], global);
-        if let (Some(outer), Some(prepared)) = (&at.within, outer) {
-            let (outer, backend) = nested::open(outer, *prepared, access, global)?;
-            machine.outer = Some(Box::new(outer));
-            let mut inner = tane::DiskOptions::new();
-            inner.snapshot(access == Access::Read || global.forgets());
-            if let Some(bytes) = global.sector_size {
-                inner.sector_size(bytes);
-            }
-            let disk = machine.kernel.add_disk(backend, &inner);
-            machine.push(&at.image, disk)?;
-        }
-        for (image, opened) in opened {
-            machine.add(&image, opened, &options)?;
-        }
-        machine.lower = lower::add(&machine.kernel, below, &machine.secrets(), global)?;
-        Ok(machine)
+        let outer = nested::of_outer(access, global);
+        let image = prepared
+            .attach_by(|image, selector| nested::mount_outer(image, selector, outer, global))?;
+        Ok(Machine::of_image(image, true))
     }
 
     /// A machine of a session's kernel, which may have others beside it.
     pub(super) fn attach(
-        kernel: tane::Kernel,
+        kernel: &tane::Kernel,
         image: &Path,
         access: Access,
         global: &Global,
-        secrets: Vec<Vec<u8>>,
+        secrets: &[Vec<u8>],
     ) -> Result<Machine> {
-        let options = Machine::options(access, &secrets, global);
-        let mut machine = Machine::of(kernel, global);
-        machine.secrets = Mutex::new(secrets);
-        for image in std::iter::once(image).chain(global.with.iter().map(|p| p.as_path())) {
-            machine.open_disk(image, &options)?;
-        }
-        machine.add_lower(access, global)?;
-        Ok(machine)
-    }
-
-    fn add_lower(&mut self, access: Access, global: &Global) -> Result<()> {
-        let below = lower::below(access, global)?;
-        let below = lower::open(below, &self.secrets(), global)?;
-        self.lower = lower::add(&self.kernel, below, &self.secrets(), global)?;
-        Ok(())
-    }
-
-    fn open_disk(&mut self, image: &Path, options: &tane::DiskOptions) -> Result<()> {
-        let opened = options.open_image(image);
-        self.add(image, opened.map_err(|e| Failure::of_image(&e))?, options)
-    }
-
-    fn add(
-        &mut self,
-        image: &Path,
-        opened: tane::DiskImage,
-        options: &tane::DiskOptions,
-    ) -> Result<()> {
-        let disk = self.kernel.add_disk_image(opened, options);
-        self.push(image, disk)
-    }
-
-    fn push(&mut self, name: &Path, disk: tane::Result<Disk>) -> Result<()> {
-        let fail = |e: tane::Error| Failure::of_image(&e.with_path(name));
-        self.disks.push(disk.map_err(fail)?);
-        self.names.push(name.display().to_string());
-        Ok(())
+        let at = whole(image);
+        let options = opening::options(access, secrets, global)?;
+        let opened = options.open_files(&at, &opening::hooks(&at, access, global))?;
+        let booted = opened.boot(|_| Ok::<_, Failure>(kernel.clone()))?;
+        Ok(Machine::of_image(booted.attach()?, false))
     }
 
     /// All that matters is in the image. A kernel of its own is not asked to give up
@@ -226,45 +126,18 @@ impl Machine {
     }
 
     /// The image that this one's disk is a file of.
-    pub fn into_outer(self) -> Option<Opened> {
-        self.outer.map(|outer| *outer)
+    pub(super) fn into_outer(self) -> Option<Outer> {
+        self.image?.into_outer()
     }
 
-    /// `secrets`: for containers that are encrypted; without, they are asked for.
-    pub(super) fn options(
-        access: Access,
-        secrets: &[Vec<u8>],
-        global: &Global,
-    ) -> tane::DiskOptions {
-        let mut options = tane::DiskOptions::new();
-        for secret in secrets {
-            options.secret(secret.as_slice());
-        }
-        options.ask(|| secrets::ask("the encrypted image"));
-        options.snapshot(access == Access::Read || global.forgets());
-        if let Some(format) = global.format {
-            options.format(format);
-        }
-        if let Some(file) = global.overlay.as_ref().filter(|_| !global.forgets()) {
-            options.overlay(file);
-        }
-        if let Some(bytes) = global.sector_size {
-            options.sector_size(bytes);
-        }
-        for login in &global.logins {
-            options.login(login.clone());
-        }
-        servers::allow(&mut options, global);
-        for place in &global.trust {
-            options.trust(place);
-        }
-        if let Some(patience) = global.patience() {
-            options.wait(patience);
-        }
-        if !global.quiet {
-            options.notice(tell::note);
-        }
-        options
+    pub(super) fn opened(&self) -> Result<&Image> {
+        let none = || Failure::image("there is no image");
+        self.image.as_ref().ok_or_else(none)
+    }
+
+    /// The image that was named and those it comes with, under their names.
+    fn disks(&self) -> impl Iterator<Item = (&Path, &Disk)> {
+        self.image.iter().flat_map(Image::disks)
     }
 
     /// An error if its Linux has died, with its last words.
@@ -281,49 +154,50 @@ impl Machine {
     /// Everything written so far is in the image when this returns. Not every
     /// file system asks for that when it is unmounted.
     pub fn flush(&self) -> std::io::Result<()> {
-        self.disks.iter().try_for_each(|d| d.backend().flush())
+        self.disks().try_for_each(|(_, d)| d.backend().flush())
     }
 
     /// Bytes that the files of the image, its extents and backing files among
     /// them, take on the host's disk.
     pub fn allocated(&self) -> u64 {
-        let layers = self.disks.iter().flat_map(|disk| disk.layers());
+        let layers = self.disks().flat_map(|(_, disk)| disk.layers());
         let blocks = layers.filter_map(|layer| layer.path.metadata().ok());
         blocks.map(|m| m.blocks() * 512).sum()
     }
 
     /// Whether one of its images is, as a whole.
     pub fn is_encrypted(&self) -> bool {
-        let mut layers = self.disks.iter().flat_map(|disk| disk.layers());
+        let mut layers = self.disks().flat_map(|(_, disk)| disk.layers());
         layers.any(|layer| layer.encryption.is_some())
     }
 
     /// Whatever opens its images and encrypted volumes.
     pub(super) fn secrets(&self) -> Vec<Vec<u8>> {
-        self.lock_secrets().clone()
-    }
-
-    fn lock_secrets(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
-        self.secrets.lock().unwrap_or_else(|e| e.into_inner())
+        self.image.as_ref().map_or_else(Vec::new, Image::secrets)
     }
 
     /// The image that was named.
     pub fn disk(&self) -> Option<&Disk> {
-        self.disks.first()
+        self.image.as_ref().map(Image::disk)
     }
 
     /// What the images of `--with` are inside the kernel.
     pub fn further_devices(&self) -> Vec<PathBuf> {
-        self.disks.iter().skip(1).map(Disk::device).collect()
+        self.disks()
+            .skip(1)
+            .map(|(_, disk)| disk.device())
+            .collect()
     }
 
     /// Why Linux could not read or write a disk, which it knows as an I/O error
     /// only: a sentence for each disk that had such.
     pub fn causes(&self) -> Vec<String> {
-        let disks = self.names.iter().cloned().zip(&self.disks);
-        let disks = disks.chain(self.lower.iter().map(|lower| (lower.name(), &lower.disk)));
-        let failed = disks.filter_map(|(name, disk)| Some((name, disk.first_error()?)));
-        failed.map(|(name, error)| cause(&name, &error)).collect()
+        let disks = self
+            .disks()
+            .chain(self.image.iter().flat_map(Image::lower_disks));
+        let failed = disks.filter_map(|(name, disk)| Some((name.display(), disk.first_error()?)));
+        let cause = |(name, error): (_, Arc<_>)| cause(&format!("{name}"), &error);
+        failed.map(cause).collect()
     }
 
     /// The failure, or what caused it.
@@ -337,31 +211,8 @@ impl Machine {
     /// Everything that a file system can be on. Encrypted volumes are opened by what
     /// the command line gave, else by what is typed.
     pub fn volumes(&self) -> Result<&Volumes> {
-        if let Some(volumes) = self.volumes.get() {
-            return Ok(volumes);
-        }
         let fail = |e: tane::Error| self.explain(Failure::image(e.to_string()));
-        let disks: Vec<_> = self.disks.iter().collect();
-        let mut options = VolumeOptions::new();
-        for secret in self.secrets() {
-            options.secret(secret);
-        }
-        if let Some(verity) = &self.verity {
-            options.verity(verity.root.clone(), verity.offset);
-        }
-        let mut volumes = self.kernel.volumes(&disks, &options).map_err(fail)?;
-        if self.secrets().is_empty() && volumes.list().iter().any(|v| v.locked) {
-            while let Some(secret) = secrets::ask("the encrypted volume") {
-                drop(volumes);
-                self.lock_secrets().push(secret.clone());
-                options.secret(secret);
-                volumes = self.kernel.volumes(&disks, &options).map_err(fail)?;
-                if !volumes.list().iter().any(|v| v.locked) {
-                    break;
-                }
-            }
-        }
-        Ok(self.volumes.get_or_init(|| volumes))
+        self.opened()?.volumes().map_err(fail)
     }
 }
 
@@ -466,6 +317,25 @@ pub(super) fn tiny_image(global: &Global) -> Option<PathBuf> {
     }
 }
 
+/// The kernel that is to serve these disks.
+pub(super) fn boot(what: &ToBoot, global: &Global) -> Result<tane::Kernel> {
+    let is_plain = what.is_all && what.disks.iter().all(|disk| disk.is_plain());
+    let image = match tiny_image(global).filter(|_| is_plain) {
+        Some(tiny) => tiny,
+        None => kernel_image(global)?,
+    };
+    let sizes = what.disks.iter().map(|disk| disk.size());
+    let memory = match what.is_all {
+        true => memory::of(sizes, global),
+        // How large it is nobody has seen.
+        false => global.memory,
+    };
+    let builder = builder(&image, memory, global);
+    // One kernel of a process can.
+    let runs = global.runs && !what.is_outer;
+    builder.programs(runs).boot().map_err(no_start)
+}
+
 fn builder(image: &Path, memory: Option<u64>, global: &Global) -> tane::Builder {
     let mut builder = tane::Kernel::builder().image(image);
     if let Some(memory) = memory {
@@ -477,5 +347,5 @@ fn builder(image: &Path, memory: Option<u64>, global: &Global) -> tane::Builder 
     if let Some(words) = &global.append {
         builder = builder.cmdline(words);
     }
-    builder
+    builder.programs(global.runs)
 }

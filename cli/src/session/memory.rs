@@ -12,7 +12,7 @@ const LEAST: u64 = 112 << 20;
 const DISK: u64 = 16 << 30;
 const FOR_IT: u64 = 1 << 20;
 /// As Linux has it for everything else.
-const MOST: u64 = 256 << 20;
+const MOST: u64 = tane::MEMORY;
 
 /// Bytes for the Linux that serves disks of these sizes, if the command says that it
 /// copies, and not how much.
@@ -21,6 +21,11 @@ pub fn of(disks: impl Iterator<Item = u64>, global: &Global) -> Option<u64> {
         return global.memory;
     }
     Some(of_copy(disks.fold(0, u64::saturating_add)))
+}
+
+/// The most that a kernel of this command gets, in bytes.
+pub fn most(global: &Global) -> u64 {
+    global.memory.unwrap_or(MOST)
 }
 
 fn of_copy(size: u64) -> u64 {

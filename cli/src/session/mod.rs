@@ -1,6 +1,7 @@
 //! An image that is open: a kernel that serves it and the root of its files.
 
 pub mod apart;
+mod asker;
 mod choose;
 mod end;
 mod gofer;
@@ -11,24 +12,32 @@ mod lower;
 mod machine;
 mod memory;
 mod nested;
+mod opening;
 mod prepared;
 mod redo;
+mod rootfs;
 mod scratch;
 mod secrets;
 mod servers;
 mod target;
 mod unmountable;
 
+pub use asker::abandon as release_terminal;
+#[cfg(feature = "fuse")]
+pub use asker::end as end_questions;
 pub use end::End;
 pub use gofer::gofer;
+use image::open_image;
 pub use image::Opened;
-use image::{open_image, open_prepared};
 pub use jail::{
     begin_making, confines_session, declare, is_kept_from, is_off as is_without_jail, Needs,
 };
 pub use kept::{Here, Kept};
 pub use machine::{Content, Machine};
 pub use redo::prepare as write_back_as_a_whole;
+pub use rootfs::{
+    of_directory as root_of_directory, of_file as root_of_file, of_image as root_of_image,
+};
 pub use scratch::{directory as temporary_directory, place as temporary_place};
 pub use target::{container, lock_replaced, locked, Target, Want};
 
@@ -38,13 +47,13 @@ use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use crate::names::plain;
 use crate::shell::Named;
-use crate::sys::{Errno, Host, Root, Side, Sys};
 use crate::tell;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tane::{Address, Files, HostFiles, ImagePath};
+use tane_linux::{Errno, Host, Linux, Root, Sys};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
@@ -115,10 +124,16 @@ pub fn begin(
 
 /// An argument that only makes sense as a whole image, be it inside another.
 pub fn whole_image(argument: &OsStr, global: &Global) -> Result<ImagePath> {
-    let at = image_path(argument, global)?;
-    match at.path == b"/" {
-        true => Ok(at),
-        false => Ok(nested::inside(&at, &at.path, None, b"/")),
+    Ok(image_path(argument, global)?.whole())
+}
+
+/// A file of the host, as an image.
+fn whole(image: &Path) -> ImagePath {
+    ImagePath {
+        image: image.into(),
+        selector: None,
+        path: b"/".to_vec(),
+        within: None,
     }
 }
 
@@ -196,10 +211,19 @@ impl Session {
         }
     }
 
-    pub fn side(&self) -> &dyn Side {
+    pub fn side(&self) -> &dyn Linux {
         match self {
             Session::Image(opened) => &**opened,
             Session::Directory { .. } => &HOST,
+        }
+    }
+
+    /// Where the host has the bytes of the image's files, if they lie unchanged in a file
+    /// of the host while this is open.
+    pub fn place(&self) -> Option<&tane::Place> {
+        match self {
+            Session::Image(opened) => opened.mount()?.place(),
+            Session::Directory { .. } => None,
         }
     }
 
@@ -207,6 +231,7 @@ impl Session {
     pub fn root(&self) -> Result<Root<'_>> {
         let sys = Sys(self.side());
         sys.raise_open_files();
+        sys.umask(0);
         let (root, path) = match self {
             Session::Image(opened) => (Root::host(sys), opened.mount_point()),
             Session::Directory { path } => (Root::host(sys), path.as_bytes()),

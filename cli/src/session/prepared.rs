@@ -1,28 +1,18 @@
 //! Images whose files are open and whose kernels are booted, before any of these sees what
 //! is in them: neither takes anything of the host's after that.
 
-use super::machine::{kernel_image, tiny_image, Machine};
-use super::{jail, lower, memory, nested, redo, Access};
+use super::machine::{boot, kernel_image, tiny_image};
+use super::{jail, nested, opening, redo, Access};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::names::plain;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
-use tane::{DiskImage, ImagePath};
+use tane::{BootedImage, DiskImage, ImagePath};
 
 /// Most kernels that wait for their turn. Each takes some MiB and threads.
-const MOST: usize = 16;
-
-pub struct Prepared {
-    /// Without a disk.
-    pub machine: Machine,
-    /// Its disks, but for one that lies in another image.
-    pub opened: Vec<(PathBuf, DiskImage)>,
-    pub below: Vec<(ImagePath, DiskImage)>,
-    /// The image that it lies in.
-    pub outer: Option<Box<Prepared>>,
-}
+pub(super) const MOST: usize = 16;
 
 /// Those that the command will want.
 static WAITING: Mutex<Vec<Waiting>> = Mutex::new(Vec::new());
@@ -30,12 +20,12 @@ static WAITING: Mutex<Vec<Waiting>> = Mutex::new(Vec::new());
 struct Waiting {
     at: ImagePath,
     access: Access,
-    prepared: Result<Prepared>,
+    prepared: Result<BootedImage>,
 }
 
 /// The one that waits, or a new one: with the first of them those that the command will
 /// open later.
-pub fn get(at: &ImagePath, access: Access, global: &Global) -> Result<Prepared> {
+pub fn get(at: &ImagePath, access: Access, global: &Global) -> Result<BootedImage> {
     let mut waiting = WAITING.lock().unwrap_or_else(|e| e.into_inner());
     if let Some(i) = waiting
         .iter()
@@ -104,54 +94,25 @@ fn prepare(
     access: Access,
     secrets: &[Vec<u8>],
     global: &Global,
-) -> std::result::Result<Prepared, Failed> {
-    let below = lower::below(access, global)?;
-    let own = (at.within.is_none()).then_some(&at.image);
-    let options = Machine::options(access, secrets, global);
-    let redo = redo::of(access).filter(|_| at.within.is_none() && global.with.is_empty());
-    let open = |image: &PathBuf| {
-        let opened = match &redo {
-            Some(redo) => options.clone().redo(redo.clone()).open_image(image),
-            None => options.open_image(image),
-        };
-        let opened = opened.map_err(|e| Failed {
-            is_busy: e.errno() == libc::EBUSY,
-            failure: Failure::of_image(&e),
-        });
-        let opened = opened?;
-        if access == Access::Write && !global.quiet {
-            tell_what_is_written(image, &opened, global.verbose);
+) -> std::result::Result<BootedImage, Failed> {
+    nested::check(at, global)?;
+    let options = opening::options(access, secrets, global)?;
+    // Which of its volumes is meant is said when it is mounted.
+    let named = ImagePath {
+        selector: None,
+        ..at.clone()
+    };
+    let opened = options.open_files(&named, &opening::hooks(at, access, global));
+    let opened = opened.map_err(|e| Failed {
+        is_busy: e.errno() == libc::EBUSY,
+        failure: Failure::of_image(&e),
+    })?;
+    if options.write && !global.quiet {
+        for (image, disk) in opened.disks() {
+            tell_what_is_written(image, disk, global.verbose);
         }
-        Ok::<_, Failed>((image.clone(), opened))
-    };
-    let outer = match &at.within {
-        Some(outer) => {
-            let access = nested::of_outer(access, global);
-            Some(Box::new(prepare(outer, access, secrets, global)?))
-        }
-        None => None,
-    };
-    let opened = own.into_iter().chain(&global.with).map(open);
-    let opened = opened.collect::<std::result::Result<Vec<_>, _>>()?;
-    let below = lower::open(below, secrets, global)?;
-    let is_plain = outer.is_none() && opened.iter().all(|(_, image)| image.is_plain());
-    let kernel = match tiny_image(global).filter(|_| is_plain) {
-        Some(tiny) => tiny,
-        None => kernel_image(global)?,
-    };
-    let images = opened.iter().map(|(_, image)| image);
-    let images = images.chain(below.iter().map(|(_, image)| image));
-    let memory = match outer {
-        // How large the inner image is nobody has seen.
-        Some(_) => global.memory,
-        None => memory::of(images.map(DiskImage::size), global),
-    };
-    Ok(Prepared {
-        machine: Machine::booted(&kernel, memory, secrets.to_vec(), global)?,
-        opened,
-        below,
-        outer,
-    })
+    }
+    Ok(opened.resolved().boot(|what| boot(what, global))?)
 }
 
 /// The image may have said itself which files it consists of. Many are named by `verbose`

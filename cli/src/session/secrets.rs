@@ -1,8 +1,11 @@
 //! Passphrases and keys of encrypted volumes: from files, or asked for.
 
+use super::asker;
 use crate::args::Global;
+use crate::echo;
 use crate::failure::{Failure, Result};
 use std::io::{BufRead, IsTerminal, Read, Write};
+use std::os::fd::RawFd;
 use std::path::Path;
 
 /// Longest key, as cryptsetup has it, in bytes.
@@ -38,13 +41,24 @@ pub fn given(global: &Global) -> Result<Vec<Vec<u8>>> {
 
 /// Ask on the terminal, if there is one; None if not, or nothing was typed.
 pub fn ask(what: &str) -> Option<Vec<u8>> {
+    if let Some(answer) = asker::ask(what) {
+        return answer;
+    }
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return None;
     }
+    typed(what, None)
+}
+
+/// A line that is typed; `gone`: a pipe, at whose end nobody waits for it any more.
+pub(super) fn typed(what: &str, gone: Option<RawFd>) -> Option<Vec<u8>> {
     eprint!("Passphrase for {what}: ");
     let _ = std::io::stderr().flush();
     let mut line = Vec::new();
-    let read = without_echo(|| std::io::stdin().lock().read_until(b'\n', &mut line));
+    let read = echo::without(|| {
+        await_line(gone)?;
+        std::io::stdin().lock().read_until(b'\n', &mut line)
+    });
     eprintln!();
     read.ok()?;
     if line.last() == Some(&b'\n') {
@@ -53,18 +67,26 @@ pub fn ask(what: &str) -> Option<Vec<u8>> {
     (!line.is_empty()).then_some(line)
 }
 
-fn without_echo<T>(work: impl FnOnce() -> T) -> T {
-    // SAFETY: the structure is the host's to fill, and is given back as it was.
-    unsafe {
-        let mut before: libc::termios = std::mem::zeroed();
-        if libc::tcgetattr(libc::STDIN_FILENO, &raw mut before) != 0 {
-            return work();
+/// An error once the other end of that pipe is closed.
+fn await_line(gone: Option<RawFd>) -> std::io::Result<()> {
+    let Some(pipe) = gone else {
+        return Ok(());
+    };
+    let poll = |fd, events| libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    };
+    let mut both = [poll(libc::STDIN_FILENO, libc::POLLIN), poll(pipe, 0)];
+    // SAFETY: two structures of ours.
+    while unsafe { libc::poll(both.as_mut_ptr(), 2, -1) } < 0 {
+        let e = std::io::Error::last_os_error();
+        if e.kind() != std::io::ErrorKind::Interrupted {
+            return Err(e);
         }
-        let mut silent = before;
-        silent.c_lflag &= !libc::ECHO;
-        libc::tcsetattr(libc::STDIN_FILENO, libc::TCSAFLUSH, &raw const silent);
-        let done = work();
-        libc::tcsetattr(libc::STDIN_FILENO, libc::TCSAFLUSH, &raw const before);
-        done
+    }
+    match both[1].revents {
+        0 => Ok(()),
+        _ => Err(std::io::ErrorKind::BrokenPipe.into()),
     }
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use tane::images::Login;
-use tane::DiskOptions;
+use tane::ImageHooks;
 use tane_worker::servers::{self, Link};
 
 static LINK: OnceLock<Arc<Link>> = OnceLock::new();
@@ -31,14 +31,14 @@ pub fn start<'a>(
     Ok(())
 }
 
-/// A disk that is opened with these options may be on a server.
-pub fn allow(options: &mut DiskOptions, global: &Global) {
+/// An image that is opened with these may be on a server.
+pub fn allow(hooks: &mut ImageHooks, global: &Global) {
     // Without a jail this process may talk to servers itself.
     if jail::is_off(global) {
         return;
     }
     let quiet = global.quiet;
-    options.servers(move |address| {
+    hooks.servers(move |address| {
         let link = LINK.get().ok_or(io::ErrorKind::PermissionDenied)?;
         let (disk, said) = link.open_and_tell(address)?;
         if !said.is_empty() && !quiet {

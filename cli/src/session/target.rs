@@ -11,7 +11,6 @@ use super::scratch;
 use super::{jail, redo, Access};
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
-use crate::sys::{Errno, Fd, Root, Side, Sys};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -21,12 +20,13 @@ use std::path::{Path, PathBuf};
 use tane::images::{Format, Lock, Raw};
 use tane::{is_remote, ImagePath};
 use tane::{Volume, VolumeKind};
+use tane_linux::{Errno, Fd, Linux, Root, Sys};
 
 /// What is copied at once, and compared at once.
 const PIECE: usize = 1 << 20;
 const GRAIN: usize = 64 << 10;
-const BLKZEROOUT: usize = 0x127f;
-const BLKSSZGET: usize = 0x1268;
+const BLKZEROOUT: u32 = 0x127f;
+const BLKSSZGET: u32 = 0x1268;
 
 /// What of an image is meant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -169,13 +169,11 @@ impl Target {
     pub fn sector(&self) -> u32 {
         let mut bytes: i32 = 0;
         let done = self.device(libc::O_RDONLY).map(|device| {
-            let argument = (&raw mut bytes) as usize;
-            let args = [device.raw() as usize, BLKSSZGET, argument, 0, 0, 0];
-            // SAFETY: the call writes an int of ours.
-            unsafe { self.call(libc::SYS_ioctl, args) }
+            let asked = device.sys().ioctl(&device, BLKSSZGET, &mut bytes);
+            asked.is_ok()
         });
         match done {
-            Ok(0) => u32::try_from(bytes).unwrap_or(512),
+            Ok(true) => u32::try_from(bytes).unwrap_or(512),
             _ => 512,
         }
     }
@@ -356,11 +354,10 @@ impl Target {
     }
 }
 
-impl Side for Target {
-    unsafe fn call(&self, nr: libc::c_long, args: [usize; 6]) -> isize {
-        let args = args.map(|a| a as u64);
+impl Linux for Target {
+    unsafe fn call(&self, nr: i64, args: [u64; 6]) -> i64 {
         // SAFETY: the caller vouches for the arguments.
-        unsafe { self.machine.kernel.syscall(nr, args) as isize }
+        unsafe { self.machine.kernel.syscall(nr, args) }
     }
 
     fn is_ours(&self) -> bool {

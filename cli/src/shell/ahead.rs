@@ -13,9 +13,17 @@ const FOR_FILES: [&str; 6] = ["cp", "diff", "get", "lcd", "put", "tar"];
 /// Commands in which it is one, also where names are those of an image's files.
 const FOR_IMAGES: [&str; 4] = ["close", "dmesg", "inspect", "open"];
 
+/// Commands that write to no image, whatever their options.
+const READING: [&str; 24] = [
+    "cat", "cd", "close", "df", "diff", "dmesg", "du", "echo", "exit", "find", "get", "help",
+    "images", "inspect", "lcd", "lpwd", "ls", "open", "pwd", "quit", "set", "stat", "sync", "tree",
+];
+
 /// What a script names.
 #[derive(Default)]
 pub struct Named {
+    /// A command of it may write to images.
+    pub writes: bool,
     /// With the options of the commands that open them.
     pub images: Vec<(PathBuf, Global)>,
     /// What is copied in.
@@ -72,6 +80,7 @@ impl Ahead<'_> {
         options.logins.extend(logins);
         let verb = words.first().and_then(|verb| verb.to_str());
         let verb = verb.unwrap_or_default();
+        self.found.writes |= !READING.contains(&verb);
         let bare = FOR_IMAGES.contains(&verb) || !self.inside && !FOR_FILES.contains(&verb);
         for word in words.iter().skip(1) {
             if let Some(image) = self.image(word, bare) {

@@ -7,12 +7,12 @@ use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::names;
 use crate::output::Output;
 use crate::session::{image_path, inner_path, Access, Here, Session};
-use crate::sys::{Errno, Root};
 use serde_json::Map;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tane::ImagePath;
+use tane_linux::{Errno, Root};
 
 pub fn run(shell: &mut Shell, own: Own, global: &Global) -> Result<Step> {
     let mut out = Output::new();

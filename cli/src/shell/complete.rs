@@ -6,11 +6,11 @@ use crate::args::Global;
 use crate::interrupt;
 use crate::names::shown;
 use crate::session::{address, Access, End};
-use crate::sys::{Entries, Kind};
 use reedline::{CompletionResult, Span, Suggestion};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use tane::Address;
+use tane_linux::{Entries, Kind};
 
 /// Most names that are shown.
 const MOST: usize = 2000;

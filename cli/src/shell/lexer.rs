@@ -2,9 +2,9 @@
 //! with *, ? or [ that is not quoted are patterns. There are no variables, pipes and
 //! redirections: what would be one must be quoted.
 
-use crate::patterns::has_wildcards;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
+use tane_copy::patterns::has_wildcards;
 
 pub type Words = Vec<OsString>;
 

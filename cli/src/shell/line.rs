@@ -167,6 +167,7 @@ impl Line {
             kept: _,
             copies: _,
             alone: _,
+            runs: _,
         } = self.global.clone();
         let whole = kernel.is_some() || memory.is_some() || cpus.is_some() || append.is_some();
         if whole

@@ -6,10 +6,10 @@ use crate::expand;
 use crate::failure::{Failure, Result, SOME_FAILED, USAGE};
 use crate::names::plain;
 use crate::session::{address, Access, Session, HOST};
-use crate::sys::{Errno, Root, Sys};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use tane::{Address, ImagePath};
+use tane_linux::{Errno, Root, Sys};
 
 /// Commands that would take a second match for something else.
 const OF_ONE: [&str; 7] = ["cd", "close", "get", "lcd", "ln", "open", "put"];

@@ -64,17 +64,18 @@ pub fn run(settings: Settings, input: Option<Input>, global: &Global) -> Result<
         None => Input::Standard,
     };
     interrupt::begin_session(input.is_interactive());
-    let access = match settings.read_only {
-        true => Access::Read,
-        false => Access::Write,
-    };
     let own = editor::history().filter(|_| input.is_interactive());
     let own = own.as_deref().and_then(Path::parent);
     let inside = !settings.images.is_empty();
     let later = input
         .script()
         .map(|script| ahead::look(script, inside, &global));
+    let is_script = later.is_some();
     let mut later = later.unwrap_or_default();
+    let access = match settings.read_only || is_script && !later.writes {
+        true => Access::Read,
+        false => Access::Write,
+    };
     if !settings.shared.is_empty() {
         // Who says what is shared means that and no more.
         (later.sources, later.dests) = Default::default();
@@ -234,6 +235,7 @@ impl Shell {
             | Verb::Kaslr(_)
             | Verb::Check(_)
             | Verb::Mount(_)
+            | Verb::Run(_)
             | Verb::Sh(_)
             | Verb::Umount(_) => {
                 let text = "this verb is not for a session: run it from a shell";

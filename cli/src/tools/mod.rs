@@ -4,7 +4,6 @@
 pub mod check;
 mod execute;
 pub mod identity;
-pub mod mkfs;
 pub mod online;
 pub mod partition;
 pub mod place;
@@ -67,28 +66,25 @@ const fn tool(program: &'static str, package: &'static str) -> Tool {
     Tool { program, package }
 }
 
+impl From<tane_make::Tool> for Tool {
+    fn from(tool: tane_make::Tool) -> Self {
+        self::tool(tool.program, tool.package)
+    }
+}
+
+impl From<Tool> for tane_make::Tool {
+    fn from(Tool { program, package }: Tool) -> Self {
+        tane_make::Tool { program, package }
+    }
+}
+
 impl Tool {
     fn known(program: &str) -> Option<Tool> {
         KNOWN.into_iter().find(|tool| tool.program == program)
     }
 
-    /// Debian keeps these where an ordinary user's PATH does not look.
     fn find(self) -> Result<PathBuf> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let more = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
-        let places = std::env::split_paths(&path).chain(more);
-        let found = places
-            .map(|dir| dir.join(self.program))
-            .find(|p| p.is_file());
-        found.ok_or_else(|| {
-            Failure::new(
-                SOME_FAILED,
-                format!(
-                    "{} is not installed: Debian's package {} has it",
-                    self.program, self.package
-                ),
-            )
-        })
+        Ok(tane_make::Tool::from(self).find()?)
     }
 
     /// The program, to be given arguments. It speaks English and knows no other
@@ -99,8 +95,7 @@ impl Tool {
             let failure = Failure::new(SOME_FAILED, format!("{} {text}", self.program));
             return Err(failure.remedy("end the session and give tane that command alone"));
         }
-        let mut command = Command::new(self.find()?);
-        command.env("LC_ALL", "C").env("TZ", "UTC");
+        let mut command = tane_make::Tool::from(self).command()?;
         // SAFETY: system calls alone.
         unsafe { command.pre_exec(execute::detach) };
         Ok(command)

@@ -5,8 +5,8 @@ use crate::failure::Result;
 use crate::interrupt;
 use crate::output::Output;
 use crate::session::{for_each_image, Access};
-use crate::sys::{Errno, Kind, Root};
 use std::ffi::OsString;
+use tane_linux::{Errno, Kind, Root};
 
 /// Write files of an image to standard output
 #[derive(clap::Args)]

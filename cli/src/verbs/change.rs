@@ -1,10 +1,10 @@
 //! What chmod and chown share: the same change of a file, or of a whole tree.
 
 use crate::failure::Failure;
-use crate::sys::{Errno, Fd};
 use crate::tell;
 use crate::walk::{walk, Next, Visit, Visitor};
 use std::ffi::CStr;
+use tane_linux::{Errno, Fd};
 
 struct Changer<F> {
     change: F,

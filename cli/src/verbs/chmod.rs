@@ -5,9 +5,9 @@ use super::on_entries;
 use crate::args::Global;
 use crate::failure::Result;
 use crate::session::{for_each_image, Access};
-use crate::sys::Kind;
 use std::ffi::OsString;
 use std::str::FromStr;
+use tane_linux::Kind;
 
 /// Change the modes of files in an image
 #[derive(clap::Args)]

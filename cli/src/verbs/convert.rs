@@ -6,8 +6,6 @@ use crate::args::Global;
 use crate::copy::{Progress, ProgressMode};
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
-use crate::make::container::of_image;
-use crate::make::file::Unfinished;
 use crate::names;
 use crate::output::Output;
 use crate::session::{declare, image_path, lock_replaced, Access, Needs, Target};
@@ -18,6 +16,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tane::images::{buffer, create, Format};
+use tane_make::container::of_image;
+use tane_make::file::Unfinished;
 
 /// Write all of an image, or of a partition or volume in one, into a new image or a volume
 #[derive(clap::Args)]

@@ -4,7 +4,7 @@ use crate::args::Global;
 use crate::copy::gofer::{Terms, Wish};
 use crate::copy::stream::descriptor;
 use crate::copy::{
-    self, Observer, Owner, Place, Progress, ProgressMode, Report, Settings, SparseMode, To,
+    self, Observer, Owner, Place, Progress, ProgressMode, Report, Settings, Sparse, To, What,
 };
 use crate::expand;
 use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED};
@@ -12,13 +12,13 @@ use crate::guard::{self, Guard};
 use crate::interrupt;
 use crate::names::{self, plain};
 use crate::output::Output;
-use crate::patterns::Excludes;
 use crate::session::{address, declare, gofer, Access, End, Needs, Session};
-use crate::sys::{base_name, Root};
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use tane::{Address, ImagePath};
+use tane_copy::patterns::Excludes;
+use tane_linux::{base_name, Root};
 
 /// Copy files and directories into an image, out of it, or between images
 #[derive(clap::Args)]
@@ -70,7 +70,7 @@ pub struct Args {
     pub devices: bool,
     /// What to do about holes
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
-    pub sparse: SparseMode,
+    pub sparse: Sparse,
     /// Leave files alone that exist already
     #[arg(short = 'n', long)]
     pub no_clobber: bool,
@@ -289,11 +289,12 @@ fn finish(report: &Report, closed: Result<()>, args: &Args, global: &Global) -> 
 fn settings(args: &Args, devices: bool) -> Settings {
     Settings {
         owner: args.owner,
-        sparse: args.sparse,
+        sparse: args.sparse.into(),
         no_clobber: args.no_clobber,
         devices,
         duplicates: false,
         empty: false,
+        no_umask: true,
     }
 }
 
@@ -405,16 +406,16 @@ fn transfer(
         }
     }
     let excludes = Excludes::new(&args.exclude);
-    let progress = Progress::new(args.progress, || copy::totals(&plan.sources, &excludes));
+    let progress = Progress::new(args.progress, || {
+        copy::totals(&plan.sources, &excludes, interrupt::requested)
+    });
     let report = Report::new(progress, global.verbose, global.quiet);
-    copy::copy(
-        plan.sources,
-        &excludes,
-        plan.to,
-        settings,
-        &report,
-        write_here,
-    );
+    let what = What {
+        sources: plan.sources,
+        excludes: &excludes,
+        place: from.place(),
+    };
+    copy::copy(what, plan.to, settings, &report, write_here);
     if write_here && !report.has_errors() {
         sync(&to_root, &report);
     }

@@ -6,9 +6,9 @@ use crate::names;
 use crate::output::Output;
 use crate::session::{for_each_image, Access};
 use crate::show::human;
-use crate::sys::Errno;
 use serde_json::Map;
 use std::ffi::OsString;
+use tane_linux::{Errno, RawStatFs};
 
 /// Show how much room is left in the file system of an image
 #[derive(clap::Args)]
@@ -61,19 +61,15 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
 
 fn print(
     image: &[u8],
-    fs: &libc::statfs,
+    fs: &RawStatFs,
     args: &Args,
     global: &Global,
     out: &mut Output,
 ) -> Result<()> {
-    let unit = if fs.f_frsize > 0 {
-        fs.f_frsize
-    } else {
-        fs.f_bsize
-    } as u64;
-    let (size, free, available) = (fs.f_blocks * unit, fs.f_bfree * unit, fs.f_bavail * unit);
+    let unit = if fs.frsize > 0 { fs.frsize } else { fs.bsize } as u64;
+    let (size, free, available) = (fs.blocks * unit, fs.bfree * unit, fs.bavail * unit);
     let used = size.saturating_sub(free);
-    let inodes_used = fs.f_files.saturating_sub(fs.f_ffree);
+    let inodes_used = fs.files.saturating_sub(fs.ffree);
     if global.json {
         let mut object = Map::new();
         names::put(&mut object, "image", image);
@@ -82,7 +78,7 @@ fn print(
             ("used", used),
             ("available", available),
             ("block_size", unit),
-            ("inodes", fs.f_files),
+            ("inodes", fs.files),
             ("inodes_used", inodes_used),
         ] {
             object.insert(key.into(), value.into());
@@ -99,8 +95,8 @@ fn print(
         amount(used),
         amount(available),
         percent(used, used + available),
-        fs.f_files,
-        percent(inodes_used, fs.f_files),
+        fs.files,
+        percent(inodes_used, fs.files),
     ))?;
     out.name(image)?;
     out.text("\n")

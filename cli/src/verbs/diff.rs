@@ -6,16 +6,16 @@ use crate::compare::{self, Aspect, Aspects, Differences, Entry, Pair, PairVisito
 use crate::failure::{Failure, Result};
 use crate::names::{self, shown};
 use crate::output::Output;
-use crate::patterns::Excludes;
 use crate::session::{address, declare, image_path, Access, End, Needs};
 use crate::show;
-use crate::sys::{Errno, Kind};
 use crate::tell;
 use crate::users::Users;
 use serde_json::Map;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use tane::Address;
+use tane_copy::patterns::Excludes;
+use tane_linux::{Errno, Kind};
 
 /// Show what differs between two images, or an image and a directory of the host
 #[derive(clap::Args)]

@@ -7,12 +7,12 @@ use crate::names;
 use crate::output::Output;
 use crate::session::{for_each_image, Access};
 use crate::show::human;
-use crate::sys::{Errno, Kind, Stat};
 use crate::tell;
 use crate::walk::{walk, Next, Visit, Visitor};
 use serde_json::Map;
 use std::collections::HashSet;
 use std::ffi::OsString;
+use tane_linux::{Errno, Kind, Stat};
 
 /// Show how much room directories of an image take, with all that is in them
 #[derive(clap::Args)]

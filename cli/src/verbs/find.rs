@@ -6,16 +6,16 @@ use super::entry;
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
-use crate::patterns::glob;
 use crate::session::{for_each_image, Access};
 use crate::show;
-use crate::sys::{Entries, Errno, Kind, Root, Time};
 use crate::tell;
 use crate::users::Users;
 use crate::walk::{walk, Next, Visit, Visitor};
 use conditions::{Age, Number, Permissions, Size};
 use std::ffi::OsString;
 use std::time::{SystemTime, UNIX_EPOCH};
+use tane_copy::patterns::glob;
+use tane_linux::{Entries, Errno, Kind, Root, Time};
 
 /// Find files of an image by name, type, size, age, owner or mode
 #[derive(clap::Args)]
@@ -256,7 +256,7 @@ impl Finder<'_> {
     }
 
     fn is_called(&self, visit: &Visit) -> bool {
-        let base = crate::sys::base_name(visit.path).unwrap_or(b"/");
+        let base = tane_linux::base_name(visit.path).unwrap_or(b"/");
         let Args { name, iname, .. } = self.args;
         let lower = || base.to_ascii_lowercase();
         name.as_ref().is_none_or(|p| glob(p.as_bytes(), base))

@@ -4,9 +4,9 @@ use super::{entry, mv::path_in};
 use crate::args::Global;
 use crate::failure::Result;
 use crate::session::{for_each_name, Access};
-use crate::sys::{base_name, Errno, Kind, Root};
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use tane_linux::{base_name, Errno, Kind, Root};
 
 /// Make links in an image
 #[derive(clap::Args)]

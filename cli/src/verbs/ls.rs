@@ -7,10 +7,10 @@ use crate::names::shown;
 use crate::output::Output;
 use crate::session::{for_each_image, Access, Item};
 use crate::show;
-use crate::sys::{join, Entries, Errno, Fd, Kind, Root, Stat};
 use crate::tell;
 use crate::users::Users;
 use std::ffi::{CString, OsString};
+use tane_linux::{join, Entries, Errno, Fd, Kind, Root, Stat};
 
 /// List directories of an image
 #[derive(clap::Args)]

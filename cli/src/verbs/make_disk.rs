@@ -1,25 +1,26 @@
 //! tane make-image of a TOML file: a disk with several partitions.
 
-use super::make_image::{check, finish, replaceable, Args, Gathered};
+use super::make_image::{check, complain, finish, replaceable, Args};
 use crate::args::Global;
 use crate::copy::{Owner, Progress, Report};
 use crate::failure::{Failure, Result, SOME_FAILED};
-use crate::make::build::{begin, end, is_read_only, Recipe};
-use crate::make::file::{copy_data, Unfinished};
-use crate::make::layout::{Layout, Partition};
-use crate::make::plan::Identity;
-use crate::make::table::{Slot, ALIGNMENT};
+use crate::means::Means;
 use crate::session::{begin_making, Needs};
-use crate::tools::mkfs;
 use serde_json::json;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use tane_make::build::{begin, end, is_read_only, Recipe};
+use tane_make::file::{copy_data, Unfinished};
+use tane_make::layout::{Layout, Partition};
+use tane_make::mkfs;
+use tane_make::table::{Slot, ALIGNMENT};
+use tane_make::{By, Gathered, Identity, Spec};
 
 /// A partition on its way.
 struct Part<'a> {
     plan: &'a Partition,
     /// As if make-image were asked for it alone.
-    args: Args,
+    spec: Spec,
     /// Its files, of one that has any.
     files: Option<Gathered>,
     identity: Identity,
@@ -38,12 +39,12 @@ pub fn run(args: &Args, global: &Global) -> Result<u8> {
     let layout = Layout::read(&args.source, args.size).map_err(fail)?;
     for plan in &layout.partitions {
         if let Some(kind) = plan.kind() {
-            check(kind, &alone(args, plan)?)?;
+            check(kind, &alone(args, plan, global)?)?;
         }
     }
     let place = replaceable(args, global)?;
     let disk = Unfinished::create(&args.image, "disk")?;
-    let made: Result<Vec<_>> = (1..=layout.partitions.len())
+    let made: tane_make::Result<Vec<_>> = (1..=layout.partitions.len())
         .map(|number| Unfinished::create(&args.image, &format!("part{number}")))
         .collect();
     let made = made?;
@@ -51,7 +52,7 @@ pub fn run(args: &Args, global: &Global) -> Result<u8> {
 
     let mut parts = Vec::new();
     for (plan, made) in layout.partitions.iter().zip(made) {
-        parts.push(part(args, plan, made, parts.len() + 1)?);
+        parts.push(part(args, plan, made, parts.len() + 1, global)?);
     }
     // What is as large as its content is made before places are known.
     let total = |parts: &[Part]| {
@@ -67,8 +68,16 @@ pub fn run(args: &Args, global: &Global) -> Result<u8> {
     };
     let progress = Progress::new(args.progress, || total(&parts));
     let report = Report::new(progress, global.verbose, global.quiet);
+    let means = Means(global);
+    let by = By {
+        observer: &report,
+        means: &means,
+    };
     for part in &mut parts {
-        part.begin_read_only(&report, global)?;
+        if let Some(files) = &part.files {
+            complain(files, &report, global);
+        }
+        part.begin_read_only(by)?;
     }
     let starts = arrange(&layout, &mut parts, &disk).map_err(fail)?;
     let mut partitions = Vec::new();
@@ -90,15 +99,15 @@ pub fn run(args: &Args, global: &Global) -> Result<u8> {
     drop(slots);
     // No program is started once a Linux has met what is in the files.
     for (part, &start) in parts.iter().zip(&starts) {
-        part.place(&disk, start, &report, global)?;
+        part.place(&disk, start, by)?;
     }
     for (part, start) in parts.iter().zip(starts) {
         if let Some(files) = &part.files {
-            end(&part.recipe(files), &disk, start, &report, global)?;
+            end(&part.recipe(files), &disk, start, by)?;
         }
     }
     disk.sync()?;
-    let size = disk.len()?;
+    let size = disk.size()?;
     finish(args, place, disk, &report, global, |json| {
         json["size"] = size.into();
         json["table"] = format!("{:?}", layout.table).to_lowercase().into();
@@ -128,11 +137,11 @@ fn said_elsewhere(args: &Args, global: &Global) -> Option<&'static str> {
 }
 
 /// What make-image would be told to make this one alone.
-fn alone(args: &Args, plan: &Partition) -> Result<Args> {
+fn alone(args: &Args, plan: &Partition, global: &Global) -> Result<Spec> {
     let owner = plan.owner.as_deref().map_or(Ok(Owner::Keep), str::parse);
     let owner = owner.map_err(|e: String| Failure::usage(format!("make-image: owner: {e}")))?;
     let read_only = plan.kind().is_some_and(is_read_only);
-    Ok(Args {
+    Ok(Spec {
         source: plan.source.clone().unwrap_or_default(),
         image: args.image.clone(),
         layer: plan.layer.clone(),
@@ -147,11 +156,8 @@ fn alone(args: &Args, plan: &Partition) -> Result<Args> {
         metadata: plan.metadata.clone(),
         xattrs: plan.xattrs.clone(),
         selinux: plan.selinux.clone(),
-        epoch: args.epoch,
-        all_times: args.all_times,
-        force: args.force,
-        strict: args.strict,
-        progress: args.progress,
+        // What is not said of one is as for all.
+        ..args.spec(global)?
     })
 }
 
@@ -174,10 +180,16 @@ fn confine<'a>(
 }
 
 /// Its files and its size, as far as that is known.
-fn part<'a>(args: &Args, plan: &'a Partition, made: Unfinished, number: usize) -> Result<Part<'a>> {
-    let args = alone(args, plan)?;
+fn part<'a>(
+    args: &Args,
+    plan: &'a Partition,
+    made: Unfinished,
+    number: usize,
+    global: &Global,
+) -> Result<Part<'a>> {
+    let spec = alone(args, plan, global)?;
     let kind = plan.kind().unwrap_or("none");
-    let gathered = Gathered::of(&args, kind)?;
+    let gathered = Gathered::of(&spec, kind, &Means(global))?;
     let copied = plan.copy_blocks.as_deref().map(length).transpose()?;
     let content = match plan.kind() {
         Some(_) => gathered.plan.size,
@@ -189,11 +201,11 @@ fn part<'a>(args: &Args, plan: &'a Partition, made: Unfinished, number: usize) -
         let text = format!("make-image: partition {number}: what it holds has {content} bytes");
         return Err(Failure::usage(text));
     }
-    let identity = gathered.identity(&args, kind, size, &format!(" partition {number}"));
+    let identity = gathered.identity(&spec, kind, size, &format!(" partition {number}"));
     Ok(Part {
         plan,
         files: plan.kind().is_some().then_some(gathered),
-        args,
+        spec,
         identity,
         made,
         size,
@@ -245,20 +257,19 @@ fn arrange(
 impl Part<'_> {
     fn recipe<'a>(&'a self, files: &'a Gathered) -> Recipe<'a> {
         let kind = self.plan.kind().unwrap_or_default();
-        files.recipe(&self.args, kind, self.size, &self.identity)
+        files.recipe(&self.spec, kind, self.size, &self.identity)
     }
 
     /// One that is as large as its files.
-    fn begin_read_only(&mut self, report: &Report, global: &Global) -> Result<()> {
+    fn begin_read_only(&mut self, by: By) -> Result<()> {
         let Some(files) = &self.files else {
             return Ok(());
         };
-        files.complain(report, global);
         if !self.plan.kind().is_some_and(is_read_only) {
             return Ok(());
         }
-        begin(&self.recipe(files), &self.made, report, global)?;
-        let len = self.made.len()?.next_multiple_of(ALIGNMENT);
+        begin(&self.recipe(files), &self.made, by)?;
+        let len = self.made.size()?.next_multiple_of(ALIGNMENT);
         match self.plan.size {
             Some(size) if size < len => {
                 let text = format!("{}: has {len} bytes, and the partition {size}", self.name());
@@ -282,7 +293,7 @@ impl Part<'_> {
     }
 
     /// Onto the disk; a file system that Linux is to fill is empty yet.
-    fn place(&self, disk: &Unfinished, start: u64, report: &Report, global: &Global) -> Result<()> {
+    fn place(&self, disk: &Unfinished, start: u64, by: By) -> Result<()> {
         let fail = |e| disk.fail(&e);
         if let Some(from) = &self.plan.copy_blocks {
             let fail = |e| Failure::new(SOME_FAILED, format!("{}: {e}", from.display()));
@@ -292,20 +303,20 @@ impl Part<'_> {
         if let Some(files) = &self.files {
             let recipe = self.recipe(files);
             if !is_read_only(recipe.filling.kind) {
-                begin(&recipe, &self.made, report, global)?;
+                begin(&recipe, &self.made, by)?;
             }
         } else if self.plan.fs.is_some() {
             self.made.resize(self.size)?;
-            let uuid = self.args.uuid.as_deref().unwrap_or(&self.identity.uuid);
-            mkfs::swap(&self.made.path, self.args.label.as_deref(), uuid)?;
+            let uuid = self.spec.uuid.as_deref().unwrap_or(&self.identity.uuid);
+            mkfs::swap(by.means, &self.made.path, self.spec.label.as_deref(), uuid)?;
         }
         copy_data(&self.made.open()?, &disk.open()?, start).map_err(fail)?;
-        self.made.resize(0)
+        Ok(self.made.resize(0)?)
     }
 
     fn told(&self, start: u64) -> serde_json::Value {
         let has_uuid = self.plan.fs.as_deref().is_some_and(|fs| fs != "squashfs");
-        let uuid = self.args.uuid.as_deref().unwrap_or(&self.identity.uuid);
+        let uuid = self.spec.uuid.as_deref().unwrap_or(&self.identity.uuid);
         json!({
             "start": start,
             "size": self.size,

@@ -1,25 +1,23 @@
 //! tane make-image: a file system from a directory or archives.
 
-mod gather;
-
 use crate::args::{parse_size, Global};
 use crate::copy::{Owner, Progress, ProgressMode, Report};
 use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED};
 use crate::interrupt;
-use crate::make::build::{build, is_read_only, Files};
-use crate::make::container::Container;
-use crate::make::file::Unfinished;
-use crate::make::table::Table;
-use crate::make::{layout, oci};
+use crate::means::Means;
 use crate::names;
 use crate::output::Output;
 use crate::session::{begin_making, lock_replaced, Needs};
 use crate::tell;
 use crate::verbs::make_disk;
-pub use gather::Gathered;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use tane::images::Lock;
+use tane_make::build::{build, is_read_only, Files};
+use tane_make::container::Container;
+use tane_make::file::Unfinished;
+use tane_make::table::Table;
+use tane_make::{layout, may_be_container, By, Error, Gathered, Spec};
 
 /// Make an image with a file system of a directory's or archive's files
 #[derive(clap::Args)]
@@ -111,7 +109,7 @@ pub struct Args {
     pub uuid: Option<String>,
     /// Put the file system into the one partition of a disk
     #[arg(long, value_enum, value_name = "KIND")]
-    pub partition_table: Option<Table>,
+    pub partition_table: Option<PartitionTable>,
     /// How squashfs and erofs compress, as their programs call it; or none
     #[arg(long, value_name = "NAME")]
     pub compression: Option<String>,
@@ -144,20 +142,86 @@ pub struct Args {
     pub progress: ProgressMode,
 }
 
+/// A kind of partition table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum PartitionTable {
+    /// GUID partition table
+    Gpt,
+    /// Master boot record, also called msdos
+    Mbr,
+}
+
+impl From<PartitionTable> for Table {
+    fn from(said: PartitionTable) -> Self {
+        match said {
+            PartitionTable::Gpt => Table::Gpt,
+            PartitionTable::Mbr => Table::Mbr,
+        }
+    }
+}
+
+impl Args {
+    /// What the engine is asked for.
+    pub fn spec(&self, global: &Global) -> Result<Spec> {
+        Ok(Spec {
+            source: self.source.clone(),
+            image: self.image.clone(),
+            layer: self.layer.clone(),
+            reference: self.reference.clone(),
+            size: self.size,
+            label: self.label.clone(),
+            uuid: self.uuid.clone(),
+            partition_table: self.partition_table.map(Table::from),
+            compression: self.compression.clone(),
+            owner: self.owner,
+            metadata: self.metadata.clone(),
+            xattrs: self.xattrs.clone(),
+            selinux: self.selinux.clone(),
+            epoch: epoch(self)?,
+            all_times: self.all_times,
+            sector_size: global.sector_size,
+            options: global.options.clone(),
+        })
+    }
+}
+
+fn epoch(args: &Args) -> Result<Option<u64>> {
+    if args.epoch.is_some() {
+        return Ok(args.epoch);
+    }
+    let Some(text) = std::env::var_os("SOURCE_DATE_EPOCH").filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let seconds = text.to_str().and_then(|text| text.parse().ok());
+    let wrong = || Failure::usage("SOURCE_DATE_EPOCH is no number of seconds");
+    seconds.map(Some).ok_or_else(wrong)
+}
+
+/// What could not be had is told, and which of several images was taken.
+pub fn complain(found: &Gathered, report: &Report, global: &Global) {
+    let is_told = found.choice.is_foreign && !global.quiet || global.verbose;
+    if let Some(text) = found.choice.text.as_ref().filter(|_| is_told) {
+        tell::note(text);
+    }
+    found.complain(report);
+}
+
 pub fn run(args: Args, global: &Global) -> Result<u8> {
     interrupt::be_orderly();
     if layout::is_layout(&args.source) {
         return make_disk::run(&args, global);
     }
     let kind = global.fs.as_deref().unwrap_or("ext4");
-    check(kind, &args)?;
+    let spec = args.spec(global)?;
+    check(kind, &spec)?;
     let place = replaceable(&args, global)?;
-    let files = Files::create(&args.image, args.partition_table)?;
+    let files = Files::create(&args.image, spec.partition_table)?;
     if !is_read_only(kind) {
         confine(&args, &files, global)?;
     }
-    let found = Gathered::of(&args, kind)?;
-    let around = args.partition_table.map_or((0, 0), Table::room);
+    let means = Means(global);
+    let found = Gathered::of(&spec, kind, &means)?;
+    let around = spec.partition_table.map_or((0, 0), Table::room);
     let around = around.0 + around.1;
     let size = match args.size {
         Some(size) if size <= around => {
@@ -167,12 +231,19 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         Some(size) => size - around,
         None => found.plan.size,
     };
-    let identity = found.identity(&args, kind, size, "");
+    let identity = found.identity(&spec, kind, size, "");
     let progress = Progress::new(args.progress, || (found.plan.files, found.plan.bytes));
     let report = Report::new(progress, global.verbose, global.quiet);
-    found.complain(&report, global);
-    let recipe = found.recipe(&args, kind, size, &identity);
-    let (new, size) = build(&recipe, files, &report, global)?;
+    complain(&found, &report, global);
+    let recipe = found.recipe(&spec, kind, size, &identity);
+    let (new, size) = build(
+        &recipe,
+        files,
+        By {
+            observer: &report,
+            means: &means,
+        },
+    )?;
     let (uuid, time) = (recipe.uuid, recipe.time);
     finish(&args, place, new, &report, global, |json| {
         json["fs"] = kind.into();
@@ -192,17 +263,23 @@ pub struct Place {
 
 /// Nothing is there that may not be replaced; what may is locked as long as this lives.
 pub fn replaceable(args: &Args, global: &Global) -> Result<Place> {
-    if args.image.exists() && !args.force {
-        let text = "exists already: --force replaces it";
-        let text = format!("{}: {text}", args.image.display());
-        return Err(Failure::new(SOME_FAILED, text));
-    }
+    check_absent(args)?;
     let is_file = args.image.is_file();
     let lock = is_file.then(|| lock_replaced(&args.image, global));
     Ok(Place {
         container: Container::of(&args.image, global.format)?,
         _lock: lock.transpose()?,
     })
+}
+
+fn check_absent(args: &Args) -> Result<()> {
+    // A link that leads nowhere is there, too.
+    if args.force || args.image.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let text = "exists already: --force replaces it";
+    let text = format!("{}: {text}", args.image.display());
+    Err(Failure::new(SOME_FAILED, text))
 }
 
 /// What was made gets its name, unless something went wrong; and all is told.
@@ -217,10 +294,13 @@ pub fn finish(
     let interrupted = interrupt::requested();
     let bad = interrupted || report.has_errors() || args.strict && report.has_losses();
     if !bad {
-        match place.container {
-            Some(container) => container.fill(&new)?.finish(&args.image)?,
-            None => new.finish(&args.image)?,
-        }
+        let new = match place.container {
+            Some(container) => container.fill(&new)?,
+            None => new,
+        };
+        // It took a while. The jail has no call that looks and renames at once.
+        check_absent(args)?;
+        new.finish(&args.image)?;
     }
     if global.json {
         let mut json = report.json(interrupted);
@@ -241,35 +321,12 @@ pub fn finish(
     })
 }
 
-const KINDS: [&str; 9] = [
-    "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "vfat", "squashfs", "erofs",
-];
-
 /// An error unless that kind can be made, and made so.
-pub fn check(kind: &str, args: &Args) -> Result<()> {
-    let usage = |text: String| Err(Failure::usage(format!("make-image: {text}")));
-    if !KINDS.contains(&kind) {
-        let (last, others) = (KINDS[KINDS.len() - 1], KINDS[..KINDS.len() - 1].join(", "));
-        return usage(format!(
-            "{kind} is not supported: choose {others} or {last}"
-        ));
-    }
-    let read_only = is_read_only(kind);
-    match () {
-        () if args.size.is_some() && read_only => {
-            usage(format!("{kind} is as large as its files: leave --size out"))
-        }
-        () if args.label.is_some() && read_only => {
-            usage(format!("{kind} gets no name: leave --label out"))
-        }
-        () if args.uuid.is_some() && kind == "squashfs" => {
-            usage("squashfs has no UUID: leave --uuid out".into())
-        }
-        () if args.compression.is_some() && !read_only => usage(format!(
-            "--compression is for squashfs and erofs, not {kind}"
-        )),
-        () => Ok(()),
-    }
+pub fn check(kind: &str, spec: &Spec) -> Result<()> {
+    spec.check(kind).map_err(|e| match e {
+        Error::Usage(text) => Failure::usage(format!("make-image: {text}")),
+        e => e.into(),
+    })
 }
 
 /// Into a jail, for what reads archives and for the programs. Those of squashfs and erofs
@@ -280,7 +337,7 @@ fn confine(args: &Args, files: &Files, global: &Global) -> Result<()> {
     let needs = Needs::default().write(&args.image);
     let needs = sources.fold(needs, |needs, path| needs.read(path));
     let mut needs = files.paths().fold(needs, |needs, path| needs.change(path));
-    let plain = args.source.is_dir() && args.layer.is_empty() && !oci::may_be(&args.source);
+    let plain = args.source.is_dir() && args.layer.is_empty() && !may_be_container(&args.source);
     if !plain {
         // Archives are unpacked there.
         needs = needs.temporary();

@@ -4,8 +4,8 @@ use super::chmod::Mode;
 use crate::args::Global;
 use crate::failure::Result;
 use crate::session::{for_each_name, Access};
-use crate::sys::{split, Errno, Fd, Root};
 use std::ffi::OsString;
+use tane_linux::{split, Errno, Fd, Root};
 
 /// Make directories in an image
 #[derive(clap::Args)]

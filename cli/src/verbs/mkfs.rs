@@ -3,17 +3,18 @@
 use crate::args::{parse_size, Global};
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
-use crate::make::container::Container;
-use crate::make::file::Unfinished;
+use crate::means::Means;
 use crate::names;
 use crate::output::Output;
 use crate::session::{declare, image_path, write_back_as_a_whole, Access, Needs, Target};
-use crate::tools::mkfs::{self, Wish};
 use serde_json::json;
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::Path;
 use tane::ImagePath;
+use tane_make::container::Container;
+use tane_make::file::Unfinished;
+use tane_make::mkfs::{self, Wish};
 
 /// Make an empty file system in an image, a partition or a volume
 #[derive(clap::Args)]
@@ -103,9 +104,12 @@ fn create(path: &Path, size: u64, kind: &str, wish: &Wish, global: &Global) -> R
     let file = File::options().write(true).create_new(true).open(path);
     let made = file.and_then(|file| file.set_len(size)).map_err(fail);
     made?;
+    let means = Means(global);
     let done = match container {
-        None => mkfs::make(kind, path, wish),
-        Some(container) => contained(path, container, size, |raw| mkfs::make(kind, raw, wish)),
+        None => mkfs::make(&means, kind, path, wish).map_err(Failure::from),
+        Some(container) => contained(path, container, size, |raw| {
+            Ok(mkfs::make(&means, kind, raw, wish)?)
+        }),
     };
     if done.is_err() {
         let _ = std::fs::remove_file(path);
@@ -123,7 +127,7 @@ fn contained(
     let raw = Unfinished::create(path, "part")?;
     raw.resize(size)?;
     make(&raw.path)?;
-    container.fill(&raw)?.finish(path)
+    Ok(container.fill(&raw)?.finish(path)?)
 }
 
 fn replace(at: &ImagePath, kind: &str, wish: &Wish, args: &Args, global: &Global) -> Result<u64> {
@@ -157,13 +161,13 @@ fn replace(at: &ImagePath, kind: &str, wish: &Wish, args: &Args, global: &Global
                 file.set_len(0)
                     .and_then(|()| file.set_len(size))
                     .map_err(fail)?;
-                mkfs::make(kind, path, wish)
+                Ok(mkfs::make(&Means(global), kind, path, wish)?)
             })?;
             return Ok(size);
         }
     }
     target.work(kind, Access::Write, true, |path| {
-        mkfs::make(kind, path, wish)
+        Ok(mkfs::make(&Means(global), kind, path, wish)?)
     })?;
     Ok(size)
 }

@@ -1,6 +1,7 @@
 //! One file per verb.
 
 pub mod bench;
+pub mod build;
 pub mod cat;
 mod change;
 pub mod check;
@@ -29,6 +30,7 @@ pub mod mount;
 pub mod mv;
 pub mod resize;
 pub mod rm;
+pub mod run;
 pub mod sh;
 pub mod stat;
 pub mod syscall;
@@ -43,13 +45,13 @@ pub mod xattr;
 
 use crate::interrupt;
 use crate::session::Item;
-use crate::sys::{Errno, Fd, Root};
 use std::ffi::{CStr, CString};
+use tane_linux::{Errno, Fd, Root};
 
 /// The directory entry a path names, so that it can be walked or changed
 /// without following a symlink it may be. Roots are "." of themselves.
 fn entry<'a>(root: &Root<'a>, path: &[u8]) -> Result<(Fd<'a>, CString), Errno> {
-    match crate::sys::split(path) {
+    match tane_linux::split(path) {
         // A trailing slash asks for a directory, through a symlink if need be.
         Some(_) if !path.ends_with(b"/") => root.parent(path),
         _ => root.open_dir(path).map(|dir| (dir, c".".into())),

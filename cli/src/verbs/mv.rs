@@ -5,8 +5,8 @@ use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::names::plain;
 use crate::session::{for_each_image, inner_path, Access};
-use crate::sys::{base_name, Errno, Kind, Root};
 use std::ffi::{CString, OsString};
+use tane_linux::{base_name, Errno, Kind, Root};
 
 /// Move or rename files within an image
 #[derive(clap::Args)]

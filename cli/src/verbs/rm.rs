@@ -4,10 +4,10 @@ use super::entry;
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::session::{for_each_found, for_each_image, Access, Item};
-use crate::sys::{Errno, Kind, Root};
 use crate::tell;
 use crate::walk::{walk, Next, Visit, Visitor};
 use std::ffi::OsString;
+use tane_linux::{Errno, Kind, Root};
 
 /// Remove files and directories from an image
 #[derive(clap::Args)]

@@ -9,11 +9,11 @@ use crate::names::{self, shown};
 use crate::output::Output;
 use crate::session::{for_each_image, Access, Item};
 use crate::show;
-use crate::sys::{Errno, Kind, Root, Stat, Time, Xattrs};
 use crate::users::Users;
 use format::Format;
 use serde_json::Value;
 use std::ffi::OsString;
+use tane_linux::{Errno, Kind, Root, Stat, Time, Xattrs};
 
 /// Show all there is to know about files of an image
 #[derive(clap::Args)]

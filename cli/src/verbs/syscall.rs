@@ -5,10 +5,10 @@ use crate::failure::{Failure, Result};
 use crate::names::{hex, shown};
 use crate::output::Output;
 use crate::session::{image_path, is_host_kernel, Access, Machine, Session, HOST};
-use crate::sys::{Errno, Side};
 use serde_json::json;
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
+use tane_linux::{Errno, Linux};
 
 /// Linux's own table of numbers and names.
 const NAMES: &str = include_str!("syscall_names.txt");
@@ -128,12 +128,12 @@ impl Argument {
             .map_err(|_| Failure::usage("syscall: a NUL inside a text"))
     }
 
-    fn value(&mut self, previous: isize) -> usize {
+    fn value(&mut self, previous: i64) -> u64 {
         match self {
-            Argument::Number(n) => *n as usize,
-            Argument::Previous => previous as usize,
-            Argument::Text(text) => text.as_ptr() as usize,
-            Argument::Buffer(buffer) => buffer.as_mut_ptr() as usize,
+            Argument::Number(n) => *n as u64,
+            Argument::Previous => previous as u64,
+            Argument::Text(text) => text.as_ptr() as u64,
+            Argument::Buffer(buffer) => buffer.as_mut_ptr() as u64,
         }
     }
 }
@@ -155,20 +155,29 @@ fn number(text: &str) -> Option<i64> {
     })
 }
 
+/// What Linux calls it.
+pub fn by_number(nr: u32) -> Option<&'static str> {
+    let rows = NAMES.lines().filter_map(|line| line.split_once(' '));
+    let mut known = rows.filter_map(|(known, name)| Some((known.parse().ok()?, name)));
+    known
+        .find(|(known, _): &(u32, _)| *known == nr)
+        .map(|(_, name)| name)
+}
+
 fn by_name(name: &str) -> Option<i64> {
     let rows = NAMES.lines().filter_map(|line| line.split_once(' '));
     let mut numbered = rows.filter(|(nr, _)| *nr != "#");
     numbered.find(|(_, known)| *known == name)?.0.parse().ok()
 }
 
-impl Side for Machine {
-    unsafe fn call(&self, nr: libc::c_long, args: [usize; 6]) -> isize {
+impl Linux for Machine {
+    unsafe fn call(&self, nr: i64, args: [u64; 6]) -> i64 {
         // SAFETY: the caller vouches for the arguments.
-        unsafe { self.kernel.syscall(nr, args.map(|a| a as u64)) as isize }
+        unsafe { self.kernel.syscall(nr, args) }
     }
 }
 
-fn perform(side: &dyn Side, calls: &mut [Call], global: &Global) -> Result<u8> {
+fn perform(side: &dyn Linux, calls: &mut [Call], global: &Global) -> Result<u8> {
     let mut out = Output::new();
     let mut failed = false;
     let mut previous = 0;
@@ -214,6 +223,8 @@ mod tests {
         assert_eq!(by_name("getppid"), Some(libc::SYS_getppid));
         assert_eq!(by_name("openat2"), Some(libc::SYS_openat2));
         assert_eq!(by_name("#"), None);
+        assert_eq!(by_number(0), Some("read"));
+        assert_eq!(by_number(511), None);
         assert_eq!(number("-100"), Some(-100));
         assert_eq!(number("0x10"), Some(16));
         assert_eq!(number("/proc"), None);

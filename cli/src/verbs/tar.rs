@@ -1,17 +1,13 @@
 //! tane tar: archives out of images and into them.
 
 use crate::args::Global;
-use crate::copy::{
-    self, Observer, Owner, Place, Progress, ProgressMode, Report, Settings, SparseMode,
-};
+use crate::copy::{self, Observer, Owner, Place, Progress, ProgressMode, Report, Settings, Sparse};
 use crate::expand;
 use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED};
 use crate::guard;
 use crate::interrupt;
-use crate::make::container::of_archive;
 use crate::names::plain;
 use crate::output::Output;
-use crate::patterns::Excludes;
 use crate::session::{inner_path, Access, Session};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -19,6 +15,8 @@ use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use tane::images::{Format, Packer};
+use tane_copy::patterns::Excludes;
+use tane_make::container::of_archive;
 
 /// Make a tar archive of files in an image, or unpack one into it
 #[derive(clap::Args)]
@@ -79,7 +77,7 @@ pub enum What {
         owner: Owner,
         /// What to do about holes
         #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
-        sparse: SparseMode,
+        sparse: Sparse,
         /// Leave files alone that exist already
         #[arg(short = 'n', long)]
         no_clobber: bool,
@@ -226,7 +224,9 @@ fn create(
         })
         .collect::<Result<Vec<_>>>()?;
     let excludes = Excludes::new(&common.exclude);
-    let progress = Progress::new(common.progress, || copy::totals(&planned, &excludes));
+    let progress = Progress::new(common.progress, || {
+        copy::totals(&planned, &excludes, interrupt::requested)
+    });
     let report = Report::new(progress, global.verbose, global.quiet);
     let out: Box<dyn Write + Send> = match file {
         None => Box::new(io::stdout()),
@@ -280,11 +280,12 @@ fn extract(what: &What, common: &Common, global: &Global) -> Result<Report> {
     );
     let settings = Settings {
         owner: *owner,
-        sparse: *sparse,
+        sparse: (*sparse).into(),
         devices: true,
         no_clobber: *no_clobber,
         duplicates: true,
         empty: false,
+        no_umask: true,
     };
     let to = copy::Destination {
         dir,

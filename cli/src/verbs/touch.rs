@@ -4,10 +4,10 @@ use super::on_entries;
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::session::{for_each_image, Access};
-use crate::sys::{Errno, Time};
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use tane_linux::{Errno, Time};
 
 /// Set the times of files in an image, creating what is missing
 #[derive(clap::Args)]

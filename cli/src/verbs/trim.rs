@@ -6,12 +6,12 @@ use crate::names;
 use crate::output::Output;
 use crate::session::{declare, inner_path, is_host_kernel, Access, Needs, Session};
 use crate::show::human;
-use crate::sys::{trim, Errno};
 use crate::tell;
 use serde_json::Map;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use tane::ImagePath;
+use tane_linux::{trim, Errno};
 
 /// Give the free space of an image back to the host
 #[derive(clap::Args)]

@@ -4,8 +4,8 @@ use crate::args::{parse_size, Global};
 use crate::failure::Result;
 use crate::interrupt;
 use crate::session::{for_each_image, Access};
-use crate::sys::{allow_holes, Errno, Kind, Root};
 use std::ffi::OsString;
+use tane_linux::{allow_holes, Errno, Kind, Root};
 
 /// Set the length of files in an image, creating what is missing
 #[derive(clap::Args)]

@@ -43,18 +43,19 @@ pub fn run(args: Args) -> Result<u8> {
 
 #[cfg(feature = "fuse")]
 mod with_fuse {
-    use crate::fuse::{unmount, Busy, SYNC};
-    use crate::sys::Errno;
     use std::fs::File;
     use std::io;
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
     use std::os::unix::fs::OpenOptionsExt;
     use std::path::Path;
+    use tane_fuse::{unmount, Busy, SYNC};
+    use tane_linux::Errno;
 
     pub fn one(dir: &Path, lazy: bool) -> Result<(), String> {
         let server = server(dir);
         let gone = |e: &Errno| e.0 == libc::ENOTCONN;
         let (process, lost) = match server {
+            // A process that goes on has nothing to wait for.
             Ok(pid) => (open_process(pid), None),
             Err(Errno(libc::ENOTTY | libc::ENOTDIR | libc::ENOSYS | libc::EOPNOTSUPP)) => {
                 return Err("no image is mounted there by tane".into())
@@ -79,7 +80,7 @@ mod with_fuse {
         lost.map_or(Ok(()), Err)
     }
 
-    /// Has everything written, and says who serves it.
+    /// Has everything written, and says who serves it; 0: who does not end with it.
     fn server(dir: &Path) -> Result<i32, Errno> {
         let errno = |e: io::Error| Errno(e.raw_os_error().unwrap_or(libc::EIO));
         let mut options = File::options();

@@ -6,7 +6,6 @@ use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::names::{self, shown};
 use crate::output::Output;
 use crate::session::{for_each_image, Access, Item};
-use crate::sys::{Errno, Fd, Xattrs};
 use crate::tell;
 use crate::walk::{walk, Next, Visit, Visitor};
 use serde_json::{Map, Value};
@@ -14,6 +13,7 @@ use std::ffi::{CStr, CString, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use tane_linux::{Errno, Fd, Target, Xattrs};
 
 /// List, read, set and remove extended attributes of files in an image
 #[derive(clap::Args)]
@@ -281,8 +281,7 @@ fn get(name: &CStr, paths: &[OsString], hex: bool, global: &Global) -> Result<u8
     let mut out = Output::new();
     let mut buffer = vec![0; LONGEST as usize];
     let code = on_each(paths, name, Access::Read, global, |dir, file, item| {
-        let path = dir.sys().path_of_entry(dir, file);
-        let n = dir.sys().lgetxattr(&path, name, &mut buffer)?;
+        let n = Target::Entry(dir, file).get(name, &mut buffer)?;
         let value = &buffer[..n];
         if global.json {
             let mut object = Map::new();
@@ -343,15 +342,13 @@ fn unhex(digits: &[u8]) -> Option<Vec<u8>> {
 
 fn set(name: &CStr, value: &[u8], paths: &[OsString], global: &Global) -> Result<u8> {
     on_each(paths, name, Access::Write, global, |dir, file, _| {
-        let path = dir.sys().path_of_entry(dir, file);
-        dir.sys().lsetxattr(&path, name, value).map(Ok)
+        Target::Entry(dir, file).set(name, value).map(Ok)
     })
 }
 
 fn remove(name: &CStr, paths: &[OsString], global: &Global) -> Result<u8> {
     on_each(paths, name, Access::Write, global, |dir, file, _| {
-        let path = dir.sys().path_of_entry(dir, file);
-        dir.sys().lremovexattr(&path, name).map(Ok)
+        Target::Entry(dir, file).remove(name).map(Ok)
     })
 }
 

@@ -66,7 +66,7 @@ impl<'s> Mounted<'s> {
 
     /// The process that serves it.
     pub fn server(&self) -> i32 {
-        /// `SYNC` of cli/src/fuse/ioctl.rs.
+        /// `SYNC` of fuse/src/ioctl.rs.
         const SYNC: libc::c_ulong = 0x8004_f574;
         let root = std::fs::File::open(&self.point).expect("the mount");
         let mut process = 0;

@@ -4,7 +4,9 @@
 
 pub mod fuse;
 pub mod make;
+pub mod run;
 pub mod schema;
+pub mod terminal;
 pub mod uml;
 pub mod volumes;
 
@@ -52,6 +54,13 @@ impl Scratch {
         let args = ["make", path.to_str().expect("UTF-8"), "--big=3", &files];
         succeed(tree_script().args(args));
         path
+    }
+
+    /// Has a file be executed.
+    pub fn make_executable(&self, name: &str) {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(self.join(name), mode).expect("its mode");
     }
 
     /// An ext4 image, of a directory's contents or empty.

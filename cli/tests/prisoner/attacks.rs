@@ -2,8 +2,61 @@
 
 use super::filter::{Filters, Verdict, I386, X86_64};
 use super::{names, Outcome, Prisoner};
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::path::Path;
+
+/// `FIRST` of host/src/provisions.rs.
+const KERNEL: u64 = 40;
+
+/// The lowest descriptor of a file, but for kernel images.
+fn a_file(pid: u32) -> Option<u64> {
+    let all = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("its files");
+    let files = all.flatten().filter(|fd| {
+        let found = fd.path().metadata();
+        found.is_ok_and(|found| found.is_file())
+    });
+    let numbers = files.filter_map(|fd| fd.file_name().to_str()?.parse().ok());
+    numbers.filter(|fd| *fd < KERNEL).min()
+}
+
+/// Tries all in a process of this class, which has so many filters; what is wrong with what
+/// becomes of them. Of those that end the process, each takes a new one: one for each call
+/// is done, or one in all. `place`: a directory outside of what it was given. `start` gives
+/// what holds the process, and its number.
+pub fn try_all<Held>(
+    class: char,
+    filters: usize,
+    each_call: bool,
+    place: &Path,
+    start: impl Fn() -> (Held, u32),
+) -> Vec<String> {
+    let all = all();
+    let mut wrong = Vec::new();
+    let (held, pid) = start();
+    let mut thread = Prisoner::behind(pid, filters);
+    let found = Filters::of(&thread);
+    let mut deadly = Vec::new();
+    for attack in &all {
+        if attack.kills(&found, &thread, pid, place) {
+            deadly.push(attack);
+        } else {
+            wrong.extend(attack.run(&mut thread, &found, pid, class, place));
+            assert!(thread.is_alive(), "{class}: {}", attack.line);
+        }
+    }
+    drop((thread, held));
+    let mut calls = BTreeSet::new();
+    deadly.retain(|attack| calls.insert(if each_call { attack.call } else { "" }));
+    assert!(!deadly.is_empty());
+    for attack in deadly {
+        let (held, pid) = start();
+        let mut thread = Prisoner::behind(pid, filters);
+        wrong.extend(attack.run(&mut thread, &found, pid, class, place));
+        drop((thread, held));
+    }
+    wrong
+}
 
 /// A system call, and the classes of jail in which it may succeed.
 pub struct Attack {
@@ -59,6 +112,8 @@ impl Attack {
         let argument = |word: &&str| match *word {
             "HERE" => libc::AT_FDCWD as u64,
             "NONE" => u64::MAX,
+            "FILE" => a_file(pid).unwrap_or(u64::MAX),
+            "KERNEL" => KERNEL,
             "ME" => pid.into(),
             "PARENT" => std::process::id().into(),
             // Behind all texts.

@@ -72,10 +72,15 @@ fn take(kernel: &Kernel) -> Option<usize> {
 
 impl<D: Device + 'static> Attached<D> {
     /// Put a device into a free slot and wait until the kernel has probed it. It
-    /// is in no other slot.
+    /// is in no other slot. Within what a kernel calls, such as a device's backend, it is
+    /// refused with EDEADLK.
     pub fn new(kernel: &Kernel, device: Arc<D>) -> Result<Self, AttachError> {
         if kernel.is_foreign() {
             return Err(AttachError::Foreign);
+        }
+        // The kernel would have to look at it, by this very thread.
+        if kernel.is_inside() {
+            return Err(AttachError::Refused(libc::EDEADLK));
         }
         let slot = take(kernel).ok_or(AttachError::Full)?;
         let layout = kernel.layout();

@@ -128,9 +128,13 @@ impl Queue {
             return self.in_flight() != 0;
         }
         let available = self.u16(self.layout.driver + 2).load(Ordering::SeqCst);
+        available != self.next_used || self.is_unseen()
+    }
+
+    /// Whether the driver has not seen the last answer, as far as it says so.
+    pub fn is_unseen(&self) -> bool {
         let seen = self.layout.driver + 4 + 2 * u64::from(self.layout.size);
-        available != self.next_used
-            || self.layout.event_idx && self.u16(seen).load(Ordering::SeqCst) != self.next_used
+        self.layout.event_idx && self.u16(seen).load(Ordering::SeqCst) != self.next_used
     }
 
     /// Popped and not yet pushed.
@@ -174,12 +178,20 @@ impl Queue {
     /// Ask to be notified of requests after the last one popped; `true` if one
     /// came in the meantime and must be popped first.
     pub fn enable_notification(&mut self) -> bool {
+        self.notify_when(1)
+    }
+
+    /// Ask to be notified when `count` requests can be popped; `true` if they can be.
+    /// A driver that knows no VIRTIO_F_EVENT_IDX notifies of each.
+    pub fn notify_when(&mut self, count: u16) -> bool {
         if self.layout.event_idx {
             let event = self.layout.device + 4 + 8 * u64::from(self.layout.size);
-            self.u16(event).store(self.next_avail, Ordering::Relaxed);
+            let last = self.next_avail.wrapping_add(count.max(1) - 1);
+            self.u16(event).store(last, Ordering::Relaxed);
         }
         fence(Ordering::SeqCst);
-        self.u16(self.layout.driver + 2).load(Ordering::Acquire) != self.next_avail
+        let index = self.u16(self.layout.driver + 2).load(Ordering::Acquire);
+        index.wrapping_sub(self.next_avail) >= count.max(1)
     }
 
     /// Read once, in two words: the driver may change it while we look.
@@ -270,13 +282,30 @@ impl Queue {
 
     /// Give a popped chain back, `written` bytes of its writable buffers filled.
     pub fn push(&mut self, head: u16, written: u32) {
-        let at = self.layout.device + 4 + 8 * self.slot(self.next_used);
-        let word = |pa| self.memory.u32(pa).expect("rings were checked");
-        word(at).store(head.into(), Ordering::Relaxed);
-        word(at + 4).store(written, Ordering::Relaxed);
-        self.next_used = self.next_used.wrapping_add(1);
+        self.push_all([(head, written)]);
+    }
+
+    /// Give chains back, each with how much was written: the driver sees them at once.
+    pub fn push_all(&mut self, chains: impl IntoIterator<Item = (u16, u32)>) {
+        for (head, written) in chains {
+            let at = self.layout.device + 4 + 8 * self.slot(self.next_used);
+            let word = |pa| self.memory.u32(pa).expect("rings were checked");
+            word(at).store(head.into(), Ordering::Relaxed);
+            word(at + 4).store(written, Ordering::Relaxed);
+            self.next_used = self.next_used.wrapping_add(1);
+        }
         self.u16(self.layout.device + 2)
             .store(self.next_used, Ordering::Release);
+    }
+
+    /// How many chains wait to be popped; 0 of a queue that makes no sense.
+    pub fn available(&self) -> u16 {
+        let index = self.u16(self.layout.driver + 2).load(Ordering::Acquire);
+        let waiting = index.wrapping_sub(self.next_avail);
+        match self.broken {
+            None if waiting <= self.layout.size => waiting,
+            _ => 0,
+        }
     }
 
     /// Whether the driver wants an interrupt for what was pushed since the last

@@ -15,6 +15,9 @@ const MOST: u64 = 64 << 20;
 const MOST_ZEROS: u64 = 17 << 30;
 /// In that many places: as many as a log of 1 MiB can name. Each may take memory.
 const MOST_RANGES: u32 = 32 << 10;
+/// How often the log's length is summed up to find the entries that are whole. Entries do
+/// not overlap, but for those of earlier rounds that newer ones were written into.
+const MOST_SUMS: usize = 16;
 
 /// One entry, checked.
 pub(super) struct Entry {
@@ -22,13 +25,29 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    fn sequence(&self) -> u64 {
-        le64(&self.bytes, 16)
+    /// How long the file was, for certain, when it was written.
+    fn flushed(&self) -> u64 {
+        le64(&self.bytes, 48)
     }
+}
 
-    fn tail(&self) -> usize {
-        le32(&self.bytes, 12) as usize
-    }
+/// Where an entry begins, and what it says of itself.
+#[derive(Clone, Copy)]
+struct Place {
+    at: usize,
+    len: usize,
+    sequence: u64,
+    tail: usize,
+}
+
+/// The log, and what is known of each of its sectors.
+struct Log {
+    bytes: Vec<u8>,
+    id: [u8; 16],
+    /// Whether a whole entry begins there, once somebody has asked.
+    known: Vec<Option<Option<Place>>>,
+    /// Bytes that may still be summed up.
+    left: usize,
 }
 
 /// What has to be replayed, oldest first; nothing if the log is empty. Errors:
@@ -40,15 +59,21 @@ pub(super) fn entries(file: &dyn Backend, header: &Header) -> io::Result<Vec<Ent
     if region.len % SECTOR as u64 != 0 || region.len > MOST || region.len == 0 {
         return Err(senseless());
     }
-    let log = read_exactly(file, region.offset, region.len as usize)?;
+    let bytes = read_exactly(file, region.offset, region.len as usize)?;
+    let mut log = Log {
+        known: vec![None; bytes.len() / SECTOR],
+        left: bytes.len().saturating_mul(MOST_SUMS),
+        bytes,
+        id,
+    };
     // The newest sequence that is whole: from an entry's tail to the entry.
-    let mut best: Vec<Entry> = Vec::new();
+    let mut best: Vec<Place> = Vec::new();
     let mut start = 0;
-    while start < log.len() {
-        let sequence = from(&log, start, &id);
-        let used: usize = sequence.iter().map(|e| e.bytes.len()).sum();
-        let newest = |s: &[Entry]| s.last().map_or(0, Entry::sequence);
-        let whole = sequence.last().is_some_and(|last| last.tail() == start);
+    while start < log.bytes.len() {
+        let sequence = log.from(start)?;
+        let used: usize = sequence.iter().map(|e| e.len).sum();
+        let newest = |s: &[Place]| s.last().map_or(0, |e| e.sequence);
+        let whole = sequence.last().is_some_and(|last| last.tail == start);
         if whole && newest(&sequence) > newest(&best) {
             best = sequence;
         }
@@ -58,42 +83,70 @@ pub(super) fn entries(file: &dyn Backend, header: &Header) -> io::Result<Vec<Ent
     if best.is_empty() {
         return Err(invalid("its log is damaged, and with it the image"));
     }
-    Ok(best)
+    let best: Vec<_> = best.into_iter().map(|place| log.entry(place)).collect();
+    match best.iter().any(|entry| entry.flushed() > file.size()) {
+        true => Err(cut_short()),
+        false => Ok(best),
+    }
 }
 
-/// Entries in a row from `start` on, whose last one may point back to `start`.
-fn from(log: &[u8], start: usize, id: &[u8; 16]) -> Vec<Entry> {
-    let mut found: Vec<Entry> = Vec::new();
-    let mut position = start;
-    let mut used = 0;
-    while let Some(entry) = entry(log, position % log.len(), id) {
-        let follows = found
-            .last()
-            .is_none_or(|e| entry.sequence() == e.sequence() + 1);
-        used += entry.bytes.len();
-        if !follows || used > log.len() {
-            break;
+impl Log {
+    /// Entries in a row from `start` on, whose last one may point back to `start`.
+    fn from(&mut self, start: usize) -> io::Result<Vec<Place>> {
+        let mut found: Vec<Place> = Vec::new();
+        let mut position = start;
+        let mut used = 0;
+        while let Some(entry) = self.at(position % self.bytes.len())? {
+            let follows = found
+                .last()
+                .is_none_or(|e| e.sequence.checked_add(1) == Some(entry.sequence));
+            used += entry.len;
+            if !follows || used > self.bytes.len() {
+                break;
+            }
+            position += entry.len;
+            found.push(entry);
         }
-        position += entry.bytes.len();
-        found.push(entry);
+        // What follows the last entry with this tail belongs to nothing.
+        let end = found.iter().rposition(|e| e.tail == start);
+        found.truncate(end.map_or(found.len(), |end| end + 1));
+        Ok(found)
     }
-    // What follows the last entry with this tail belongs to nothing.
-    let end = found.iter().rposition(|e| e.tail() == start);
-    found.truncate(end.map_or(found.len(), |end| end + 1));
-    found
-}
 
-fn entry(log: &[u8], at: usize, id: &[u8; 16]) -> Option<Entry> {
-    let head = log.get(at..at + SECTOR)?;
-    let len = le32(head, 8) as usize;
-    if !head.starts_with(b"loge") || len == 0 || !len.is_multiple_of(SECTOR) || len > log.len() {
-        return None;
+    /// The entry that begins there, if it is whole. Errors: finding out has taken more than
+    /// it does in any log.
+    fn at(&mut self, at: usize) -> io::Result<Option<Place>> {
+        if let Some(known) = self.known[at / SECTOR] {
+            return Ok(known);
+        }
+        let head = &self.bytes[at..at + SECTOR];
+        let place = Place {
+            at,
+            len: le32(head, 8) as usize,
+            sequence: le64(head, 16),
+            tail: le32(head, 12) as usize,
+        };
+        let len = place.len;
+        let is_entry = head.starts_with(b"loge") && head[32..48] == self.id;
+        let fits = len != 0 && len.is_multiple_of(SECTOR) && len <= self.bytes.len();
+        let mut found = None;
+        if is_entry && fits {
+            let left = self.left.checked_sub(len);
+            self.left = left.ok_or_else(|| invalid("its log has entries inside entries"))?;
+            let entry = self.entry(place);
+            found = (checksum(&entry.bytes) == le32(&entry.bytes, 4)).then_some(place);
+        }
+        self.known[at / SECTOR] = Some(found);
+        Ok(found)
     }
-    let mut bytes = Vec::with_capacity(len);
-    let straight = len.min(log.len() - at);
-    bytes.extend_from_slice(&log[at..at + straight]);
-    bytes.extend_from_slice(&log[..len - straight]);
-    (bytes[32..48] == *id && checksum(&bytes) == le32(&bytes, 4)).then_some(Entry { bytes })
+
+    fn entry(&self, Place { at, len, .. }: Place) -> Entry {
+        let straight = len.min(self.bytes.len() - at);
+        let mut bytes = Vec::with_capacity(len);
+        bytes.extend_from_slice(&self.bytes[at..at + straight]);
+        bytes.extend_from_slice(&self.bytes[..len - straight]);
+        Entry { bytes }
+    }
 }
 
 /// Something that an entry changes in the file.
@@ -173,11 +226,14 @@ pub(super) fn apply(file: &dyn Backend, entries: &[Entry]) -> io::Result<()> {
 /// Make the changes, which take a file that is this long, and make them durable.
 pub(super) fn replay(file: &dyn Backend, entries: &[Entry], end: u64) -> io::Result<()> {
     if end > file.size() {
-        let lost = |_| invalid("is cut short: its log knows a longer file");
-        file.grow(end).map_err(lost)?;
+        file.grow(end).map_err(|_| cut_short())?;
     }
     apply(file, entries)?;
     file.flush()
+}
+
+fn cut_short() -> io::Error {
+    invalid("is cut short: its log knows a longer file")
 }
 
 fn senseless() -> io::Error {

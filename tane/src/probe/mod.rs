@@ -10,7 +10,7 @@ mod kinds;
 mod others;
 mod ufs;
 
-use crate::error::Result;
+use crate::error::{Context, Result};
 use crate::kernel::Kernel;
 use crate::label;
 use crate::sys::{Fd, SysResult};
@@ -68,7 +68,10 @@ fn pread_all(kernel: &Kernel, fd: i32, at: u64, len: usize) -> SysResult<Vec<u8>
     let mut bytes = vec![0; len];
     let mut done = 0;
     while done < len {
-        match kernel.pread(fd, &mut bytes[done..], at + done as u64)? {
+        match kernel
+            .sys()
+            .pread(fd, &mut bytes[done..], at + done as u64)?
+        {
             0 => break,
             n => done += n,
         }

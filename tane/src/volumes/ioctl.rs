@@ -36,7 +36,10 @@ impl Kernel {
         let mut bytes = vec![0; len];
         let mut done = 0;
         while done < len {
-            match self.pread(fd.raw, &mut bytes[done..], at.saturating_add(done as u64))? {
+            match self
+                .sys()
+                .pread(&fd, &mut bytes[done..], at.saturating_add(done as u64))?
+            {
                 0 => break,
                 n => done += n,
             }
@@ -48,6 +51,6 @@ impl Kernel {
     /// A device's size in bytes.
     pub(super) fn device_size(&self, device: &Path) -> SysResult<u64> {
         let fd = self.open_device(device, libc::O_RDONLY)?;
-        self.lseek(fd.raw, 0, libc::SEEK_END)
+        self.sys().lseek(&fd, 0, libc::SEEK_END)
     }
 }

@@ -29,7 +29,7 @@ mod verity;
 mod volume;
 
 use crate::disk::Disk;
-use crate::error::Result;
+use crate::error::{Context, Result};
 use crate::kernel::Kernel;
 use crate::probe::FileSystem;
 use crate::progress::Step;

@@ -1,7 +1,7 @@
 //! md RAID: sets that the kernel puts together from their members.
 
 use super::{Made, VolumeKind, VolumeOptions, Volumes};
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::kernel::Kernel;
 use crate::path::with_cstr;
 use crate::probe::{hyphenated, FileSystem};
@@ -139,7 +139,9 @@ pub(super) fn assemble(kernel: &Kernel, members: &[&Member], number: u32) -> Sys
     let mode = libc::S_IFBLK | 0o600;
     let device = (MAJOR << 8) | (number & 0xff);
     let made = with_cstr(node.as_os_str().as_encoded_bytes(), |path| {
-        kernel.mknodat(libc::AT_FDCWD, path, mode, device)
+        kernel
+            .sys()
+            .mknod(libc::AT_FDCWD, path, mode, device.into())
     });
     match made {
         Err(errno) if errno.0 != libc::EEXIST => return Err(errno),

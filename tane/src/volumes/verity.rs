@@ -2,9 +2,9 @@
 //! a root that somebody trusts. The superblock is veritysetup(8)'s.
 
 use super::mapper::Target;
-use super::volume::Verity;
 use super::{Made, VolumeKind, VolumeOptions, Volumes};
 use crate::error::{Error, Result};
+use crate::image::options::Verity;
 use crate::kernel::Kernel;
 use crate::probe::hyphenated;
 use std::path::Path;

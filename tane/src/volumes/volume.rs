@@ -1,6 +1,7 @@
 //! What a volume is, and how volumes are looked for.
 
 use super::Protector;
+use crate::image::options::Verity;
 use crate::probe::FileSystem;
 use std::path::PathBuf;
 
@@ -88,14 +89,6 @@ pub struct VolumeOptions {
     pub(super) read_only: bool,
     pub(super) secrets: Vec<Vec<u8>>,
     pub(super) verity: Option<Verity>,
-}
-
-/// What somebody trusts.
-#[derive(Clone, Debug)]
-pub(super) struct Verity {
-    pub root: Vec<u8>,
-    /// Where the hashes are behind the data they are of, in bytes.
-    pub offset: Option<u64>,
 }
 
 impl VolumeOptions {

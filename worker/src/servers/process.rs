@@ -51,7 +51,8 @@ pub fn serve(line: OwnedFd, named: Vec<String>, logins: Vec<Login>) -> ! {
     for path in tane::network_files() {
         jail.read(path);
     }
-    tane::allow_unpacking(&mut jail);
+    // What comes as a whole is kept in files that are open already.
+    tane::images::set_temporary_files_aside();
     let jailed = jail.network(true).memory(MEMORY).enter();
     let refusal = jailed.err().map(|e| {
         let text = format!("the jail of the process that talks to servers cannot be set up: {e}");

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Lines};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use tane::ImageOptions;
 use tane_test_support::tool;
 use tane_worker::{Image, Mount, Options};
 
@@ -60,6 +61,20 @@ pub fn options() -> Options {
     let mut options = Options::new();
     options.program(env!("CARGO_BIN_EXE_tane-worker"));
     options
+}
+
+pub fn writing() -> ImageOptions {
+    ImageOptions {
+        write: true,
+        ..ImageOptions::new()
+    }
+}
+
+pub fn with_secret(secret: impl Into<Vec<u8>>) -> ImageOptions {
+    ImageOptions {
+        secrets: vec![secret.into()],
+        ..ImageOptions::new()
+    }
 }
 
 pub fn open(image: &Path) -> (Image, Mount) {

@@ -55,6 +55,8 @@ fn honest(operation: u32) -> (Vec<u8>, u64) {
         // PREAD and READ; PWRITE and WRITE; LSEEK.
         6 | 7 => (words(&[0x6161_6161_6161_6161; 4]), 32),
         8 | 9 | 13 => (Vec::new(), 1),
+        // SYSCALL: as much as any of those has, and a result that all may have.
+        14 => (words(&[0x1_0000_0001; 512]), 3),
         // READ_FILES: ten, of a byte each.
         10 => ([words(&[1; 10]), vec![b'a'; 10]].concat(), 10),
         // LIST, with a handle, and LIST_MORE.

@@ -1,9 +1,9 @@
 //! What was not copied: all of it by name, the first few of each kind on the terminal.
 
 use crate::names;
-use crate::sys::Errno;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use tane_linux::Errno;
 
 /// Errors of one kind that are printed before they are only counted.
 const SHOWN: u64 = 10;

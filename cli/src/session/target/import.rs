@@ -3,10 +3,10 @@
 use super::{wrong, Target, BLKZEROOUT};
 use crate::failure::Result;
 use crate::interrupt;
-use crate::make::file::next_data;
-use crate::sys::{Fd, Side};
 use std::fs::File;
 use std::io;
+use tane_linux::{Fd, Sync};
+use tane_make::file::next_data;
 
 /// Bytes that are zeroed, or looked at, without asking whether to go on.
 const STEP: u64 = 64 << 20;
@@ -135,23 +135,11 @@ impl Import<'_> {
 impl Target {
     /// Zeroes whole sectors, as the device does it best.
     pub(super) fn zero(&self, device: &Fd, start: u64, len: u64) -> io::Result<()> {
-        let range = [start, len];
-        let place = range.as_ptr() as usize;
-        let args = [device.raw() as usize, BLKZEROOUT, place, 0, 0, 0];
-        // SAFETY: the call reads two numbers of ours.
-        done(unsafe { self.call(libc::SYS_ioctl, args) })
+        let asked = device.sys().ioctl(device, BLKZEROOUT, &mut [start, len]);
+        Ok(asked?)
     }
 
     pub(super) fn sync(&self, device: &Fd) -> io::Result<()> {
-        let args = [device.raw() as usize, 0, 0, 0, 0, 0];
-        // SAFETY: no pointers.
-        done(unsafe { self.call(libc::SYS_fsync, args) })
-    }
-}
-
-fn done(result: isize) -> io::Result<()> {
-    match result {
-        0.. => Ok(()),
-        e => Err(io::Error::from_raw_os_error(-e as i32)),
+        Ok(device.sys().sync(device, Sync::All)?)
     }
 }

@@ -3,13 +3,13 @@
 //! as it is, as if the program had worked on the device.
 
 use super::{jail, scratch, wrong, Target, PIECE};
-use crate::make::file::next_extent;
-use crate::sys::{Fd, Side};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use tane::images::Spool;
+use tane_linux::{Errno, Fd};
+use tane_make::file::next_extent;
 
 /// What is zeroed at each end, in bytes: old file systems are recognised there.
 const ENDS: u64 = 1 << 20;
@@ -18,13 +18,11 @@ impl Target {
     /// Zeroes it if the device does so by itself; false: it would write them one by one.
     pub(super) fn blank(&self, device: &Fd, range: &Range<u64>) -> io::Result<bool> {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-        let (start, len) = (range.start as usize, (range.end - range.start) as usize);
-        let args = [device.raw() as usize, mode as usize, start, len, 0, 0];
-        // SAFETY: no pointers.
-        match unsafe { self.call(libc::SYS_fallocate, args) } {
-            0 => Ok(true),
-            e if e == -(libc::EOPNOTSUPP as isize) => Ok(false),
-            e => Err(io::Error::from_raw_os_error(-e as i32)),
+        let len = range.end - range.start;
+        match device.sys().fallocate(device, mode, range.start, len) {
+            Ok(()) => Ok(true),
+            Err(Errno(libc::EOPNOTSUPP)) => Ok(false),
+            Err(e) => Err(e.into()),
         }
     }
 

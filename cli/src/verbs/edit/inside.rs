@@ -4,7 +4,6 @@ use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::names::plain;
 use crate::session::{Access, Session};
-use crate::sys::{Errno, Fd, Flags, Kind, Packed, Root, Target, Xattrs};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::ffi::{CStr, CString};
@@ -12,6 +11,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use tane::ImagePath;
+use tane_linux::{Errno, Fd, Flags, Kind, Packed, Root, Target, Xattrs};
 
 type Done<T> = std::result::Result<T, Errno>;
 
@@ -214,7 +214,7 @@ fn dress(new: &Fd, old: &Fd) -> Done<()> {
     // One that the directory has for new files.
     let has_acl = |list: &[u8]| Packed(list).any(|(name, _)| name == ACL);
     if has_acl(&Xattrs::of(new)?.portable()) && !has_acl(&attributes) {
-        sys.fremovexattr(new, ACL)?;
+        Target::Open(new).remove(ACL)?;
     }
     for (name, value) in Packed(&attributes) {
         Target::Open(new).set(name, value)?;

@@ -13,7 +13,6 @@ use crate::interrupt;
 use crate::names::{self, plain};
 use crate::output::Output;
 use crate::session::{self, apart, image_path};
-use crate::sys::Errno;
 use crate::tell;
 use inside::Original;
 use serde_json::json;
@@ -25,6 +24,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tane::ImagePath;
+use tane_linux::Errno;
 
 /// Change a file of an image in your editor
 #[derive(clap::Args)]
@@ -91,7 +91,7 @@ fn forget(global: &Global) {
 
 /// Where the copy is for the editor, which may know by the name what it is.
 fn place(at: &ImagePath) -> Result<PathBuf> {
-    let base = crate::sys::base_name(&at.path).unwrap_or_default();
+    let base = tane_linux::base_name(&at.path).unwrap_or_default();
     let harmless = |b: &u8| b.is_ascii_alphanumeric() || b"._+@-".contains(b);
     let usable = !base.is_empty() && base.len() < 200 && base.iter().all(harmless);
     let name = if usable { base } else { b"file" };

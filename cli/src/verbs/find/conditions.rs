@@ -1,8 +1,8 @@
 //! What `tane find` asks of files: numbers, sizes, ages and modes, as GNU find has them.
 
-use crate::sys::Time;
 use crate::verbs::chmod;
 use std::str::FromStr;
+use tane_linux::Time;
 
 /// More than (+N), less than (-N) or exactly N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -66,6 +66,8 @@ pub fn run(_: Args, _: &crate::args::Global) -> crate::failure::Result<u8> {
 }
 
 #[cfg(feature = "fuse")]
+mod background;
+#[cfg(feature = "fuse")]
 mod serve;
 #[cfg(feature = "fuse")]
 mod supervise;
@@ -74,7 +76,7 @@ mod supervise;
 pub fn run(args: Args, global: &crate::args::Global) -> crate::failure::Result<u8> {
     match args.serve {
         None => supervise::run(&args),
-        Some(fd) => serve::run(&args, &crate::fuse::Link::inherited(fd), global),
+        Some(fd) => serve::run(&args, &tane_fuse::Link::inherited(fd), global),
     }
 }
 

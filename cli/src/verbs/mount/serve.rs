@@ -4,22 +4,13 @@
 use super::Args;
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
-use crate::fuse::{Connection, Death, Link, Manner, Served, Word};
 use crate::interrupt;
-use crate::session::{declare, image_path, Access, Needs, Session};
+use crate::session::{declare, end_questions, image_path, Access, Needs, Session};
 use crate::tell;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-
-/// File systems in which no two names differ in case alone.
-const FOLDING: [&str; 7] = ["vfat", "msdos", "exfat", "hfs", "hfsplus", "hpfs", "ntfs3"];
-
-/// File systems in which a file has those extended attributes that it lists, and no
-/// others.
-const LISTING: [&str; 10] = [
-    "ext2", "ext3", "ext4", "xfs", "btrfs", "squashfs", "iso9660", "vfat", "msdos", "exfat",
-];
+use tane_fuse::{Connection, Death, Link, Manner, Served, Word};
 
 pub fn run(args: &Args, link: &Link, global: &Global) -> Result<u8> {
     // It cannot be opened later.
@@ -37,6 +28,7 @@ pub fn run(args: &Args, link: &Link, global: &Global) -> Result<u8> {
     let used = Arc::new(());
     let leave = || {
         if let Some(Ok(null)) = null {
+            end_questions();
             leave_terminal(&null);
         }
     };
@@ -64,13 +56,13 @@ fn serve(
 ) -> Result<()> {
     let root = session.root()?.open_dir(path);
     let root = root.map_err(|e| Failure::file(path, e))?;
-    let is_one_of = |names: &[&str]| session.fstype().is_some_and(|fs| names.contains(&fs));
     let manner = Manner {
         writable: args.rw,
         many_users: args.many_users(),
-        folds_case: is_one_of(&FOLDING),
-        may_have_none: args.xattrs_if_any && is_one_of(&LISTING),
+        xattrs_if_any: args.xattrs_if_any,
+        ends_with_process: true,
     };
+    let fstype = session.fstype().unwrap_or_default();
     let death = Death::new(move || {
         let _used = &used;
         let words = session.last_words();
@@ -78,7 +70,7 @@ fn serve(
             "the image's Linux has died: {words}"
         )));
     });
-    let served = Served::new(root, manner, death).map_err(|e| Failure::file(path, e))?;
+    let served = Served::new(root, fstype, manner, death).map_err(|e| Failure::file(path, e))?;
     let fail = |e: std::io::Error| {
         let text = format!("{}: {e}", args.dir.display());
         Failure::new(SOME_FAILED, text)
@@ -89,7 +81,7 @@ fn serve(
         return Err(Failure::new(SOME_FAILED, ""));
     };
     // From here on an interrupt is the affair of who has mounted it.
-    interrupt::take_over(|_| {});
+    interrupt::take_over(|_, _| {});
     let connection = Connection::new(served, mount, args.threads).map_err(fail)?;
     leave_terminal();
     link.say(Word::Serving).map_err(fail)?;

@@ -1,23 +1,24 @@
 //! The process that mounts: it has the rights for that, and never looks into the
 //! image. Who serves the mount is its child, in a jail.
 
+use super::background::{self, Ready};
 use super::Args;
 use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED};
-use crate::fuse::background::{self, Ready};
-use crate::fuse::{self, Busy, Link, Word};
 use crate::interrupt;
 use crate::names::plain;
 use crate::tell;
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
+use tane_fuse::{self as fuse, Busy, Link, Word};
 
 pub fn run(args: &Args) -> Result<u8> {
-    let point = usable(&args.dir)?;
+    let refused = |e: fuse::Error| Failure::new(SOME_FAILED, e.to_string());
+    let point = fuse::usable(&args.dir).map_err(refused)?;
     if args.background && args.ready.is_none() {
         return background::start();
     }
@@ -65,9 +66,9 @@ fn mount(args: &Args, point: &Path, link: &Link, ready: Option<Ready>) -> Result
         many_users: args.many_users(),
         allow_other: args.many_users(),
     };
-    fuse::mount(&wish, link).map_err(|e| Failure::new(SOME_FAILED, why(&e, point)))?;
+    fuse::mount(&wish, link).map_err(|e| Failure::new(SOME_FAILED, e.to_string()))?;
     let unmounted = point.to_path_buf();
-    interrupt::take_over(move |count| end(&unmounted, count));
+    interrupt::take_over(move |_, count| end(&unmounted, count));
     if interrupt::requested() {
         end(point, 1);
     }
@@ -136,63 +137,5 @@ fn end(point: &Path, count: u32) {
             "{name}: something in it is in use: still mounted (once more takes it from view)"
         )),
         Err(Busy::No(why)) => tell::note(&format!("{name}: cannot be unmounted: {why}")),
-    }
-}
-
-/// The directory under its full name, if something can be mounted there by FUSE.
-fn usable(dir: &Path) -> Result<PathBuf> {
-    let fail = |text: String| Err(Failure::new(SOME_FAILED, text));
-    let name = dir.display();
-    let full = match dir.canonicalize() {
-        Ok(full) if full.is_dir() => full,
-        Ok(_) => return fail(format!("{name}: not a directory")),
-        Err(e) if e.raw_os_error() == Some(libc::ENOTCONN) => {
-            return fail(format!(
-                "{name}: a mount whose server is gone: tane umount {name} takes it away"
-            ))
-        }
-        Err(e) => return fail(format!("{name}: {}", crate::sys::Errno(errno(&e)))),
-    };
-    let device = Path::new(fuse::DEVICE);
-    let opened = std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(device);
-    if let Err(e) = opened {
-        let remedy = match e.kind() {
-            io::ErrorKind::NotFound => "load the module (modprobe fuse), or pass the device on",
-            _ => "this user, or this container, needs access to it",
-        };
-        return fail(format!(
-            "{}: {}: {remedy}",
-            device.display(),
-            crate::sys::Errno(errno(&e))
-        ));
-    }
-    if !super::is_root() && !has_helper() {
-        return fail(format!(
-            "{}: not found: who is not root needs it to mount (Debian: apt install fuse3)",
-            fuse::HELPER
-        ));
-    }
-    Ok(full)
-}
-
-fn has_helper() -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut dirs: Vec<_> = std::env::split_paths(&path).collect();
-    dirs.extend(["/sbin", "/bin"].map(PathBuf::from));
-    dirs.iter().any(|dir| dir.join(fuse::HELPER).is_file())
-}
-
-fn errno(e: &io::Error) -> i32 {
-    e.raw_os_error().unwrap_or(libc::EIO)
-}
-
-fn why(e: &io::Error, point: &Path) -> String {
-    let name = point.display();
-    match e.kind() {
-        io::ErrorKind::PermissionDenied => format!("{name}: cannot mount there: {e}"),
-        _ => format!("{name}: cannot mount there by FUSE: {e}"),
     }
 }

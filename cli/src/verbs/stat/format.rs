@@ -3,8 +3,8 @@
 use super::Found;
 use crate::names::shown;
 use crate::show;
-use crate::sys::{Kind, Time};
 use crate::users::Users;
+use tane_linux::{Kind, Time};
 
 /// The sequences there are.
 const KNOWN: &str = "aAbBdDfFgGhimnNorRstTuUwWxXyYzZ";

@@ -11,6 +11,7 @@
 #include <linux/sched/task.h>
 #include <linux/syscalls.h>
 #include <asm/machine.h>
+#include <asm/ptrace.h>
 #include <asm/syscall.h>
 
 static __always_inline long tane_do_call(long nr, const u64 *args)
@@ -31,8 +32,23 @@ static __always_inline long tane_do_call(long nr, const u64 *args)
 static bool tane_handle_signal(void)
 {
 	struct ksignal ksig;
+	bool signalled;
 
-	return get_signal(&ksig);
+	/* Its end would tell its memory, and this may be another process. */
+	if (current->thread.process && current->thread.roams &&
+	    fatal_signal_pending(current))
+		tane_forget_memory(current);
+	signalled = get_signal(&ksig);
+
+	/* That of ppoll() and its kin: no handler's return brings it back. */
+	restore_saved_sigmask();
+	return signalled;
+}
+
+/* Whether signals are for the host thread, which runs a program, to come in for. */
+static bool tane_calls_in(void)
+{
+	return IS_ENABLED(CONFIG_TANE_RUN) && tane_is_called_in();
 }
 
 /* With interrupts off, like the way back to user mode of any architecture. */
@@ -42,10 +58,15 @@ static noinline bool tane_exit_work(void)
 	bool signalled = false;
 
 	while ((work = READ_ONCE(current_thread_info()->flags)) & _TIF_WORK_MASK) {
+		if (tane_calls_in()) {
+			work &= _TIF_WORK_MASK & ~_TIF_SIGNALS;
+			if (!work)
+				break;
+		}
 		local_irq_enable();
 		if (work & _TIF_NEED_RESCHED)
 			schedule();
-		if (work & (_TIF_SIGPENDING | _TIF_NOTIFY_SIGNAL))
+		if (work & _TIF_SIGNALS)
 			signalled |= tane_handle_signal();
 		if (work & _TIF_NOTIFY_RESUME)
 			resume_user_mode_work(NULL);
@@ -79,6 +100,8 @@ static bool tane_must_restart(long *nr, long *ret, bool signalled)
 
 static noinline long tane_finish_call(long nr, const u64 *args, long ret)
 {
+	if (IS_ENABLED(CONFIG_TANE_RUN) && tane_runs_program())
+		return tane_leave_to_program(ret);
 	for (;;) {
 		bool signalled = tane_exit_work();
 
@@ -96,17 +119,7 @@ static noinline long tane_finish_call(long nr, const u64 *args, long ret)
  */
 static noinline void tane_offer_cpu(void)
 {
-	struct tane_vcpu *vcpu = tane_vcpu();
-
-	/* Locked on one CPU too: the host sets bits from its other threads. */
-	asm volatile("lock orq %1, %0" : "+m" (vcpu->pending)
-		     : "r" (BIT_ULL(TANE_IRQ_RESCHEDULE)) : "memory");
-}
-
-static bool tane_is_finished(long ret)
-{
-	return !(READ_ONCE(current_thread_info()->flags) & _TIF_WORK_MASK) &&
-	       (unsigned long)ret < (unsigned long)-ERESTART_RESTARTBLOCK;
+	tane_raise(tane_vcpu(), TANE_IRQ_RESCHEDULE);
 }
 
 /*
@@ -121,43 +134,38 @@ static void tane_let_waiters_run(void)
 	local_irq_disable();
 }
 
-/* Out of line, so that the way past it saves no more registers than it needs. */
-static noinline long tane_end_call(long nr, const u64 *args, long ret)
+/*
+ * Called by the gate (gate.S), with interrupts off before and after, where a call
+ * is not over with the function that does it. The way past these is all there.
+ */
+void tane_begin_call(void)
 {
+	local_irq_enable();
+}
+
+void tane_mask_call(void)
+{
+	local_irq_disable();
+}
+
+/* Of regs only the call's number and arguments need to be there. */
+long tane_end_call(long ret, const struct pt_regs *regs)
+{
+	const u64 args[6] = {
+		regs->rdi, regs->rsi, regs->rdx, regs->r10, regs->r8, regs->r9,
+	};
+
 	if (!single_task_running() && tane_vcpu_get(waiters))
 		tane_let_waiters_run();
-	if (!tane_is_finished(ret)) {
-		u64 copy[6];
-
-		memcpy(copy, args, sizeof(copy));
-		ret = tane_finish_call(nr, copy, ret);
-	}
+	ret = tane_finish_call(regs->orig_rax, args, ret);
 	if (!single_task_running())
 		tane_offer_cpu();
 	return ret;
 }
 
-/*
- * The fast way in (gate.S): current is the caller's task. args lies on the
- * caller's stack, where it stays until the call is complete.
- */
-long tane_syscall(long nr, const u64 *args)
+/* Give a result to a host thread by message. */
+void tane_answer(struct tane_thread *slot, long ret)
 {
-	long ret;
-
-	local_irq_enable();
-	ret = tane_do_call(nr, args);
-	local_irq_disable();
-	if (likely(tane_is_finished(ret) && single_task_running()))
-		return ret;
-	return tane_end_call(nr, args, ret);
-}
-
-/* Give the result to the host thread by message. */
-void tane_complete(long ret)
-{
-	struct tane_thread *slot = current->thread.slot;
-
 	slot->ret = ret;
 	slot->vcpu = tane_vcpu_get(cpu);
 	/* The result is there before the state says so. */
@@ -168,18 +176,43 @@ void tane_complete(long ret)
 		tane_wake(slot);
 }
 
-static long tane_attach(struct tane_thread *slot)
+void tane_complete(long ret)
+{
+	/* Its host thread goes its own way. */
+	current->thread.roams = true;
+	tane_answer(current->thread.slot, ret);
+}
+
+static long tane_attach(struct tane_thread *slot, unsigned long window)
 {
 	struct kernel_clone_args args = {
-		.flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND |
-			 CLONE_THREAD | CLONE_SYSVSEM,
+		.flags = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM,
 	};
 	long pid;
 
+	if (!window)
+		args.flags |= CLONE_FS | CLONE_FILES;
 	current->thread.new_slot = slot;
+	current->thread.new_window = window;
 	pid = kernel_clone(&args);
 	current->thread.new_slot = NULL;
 	return pid;
+}
+
+/*
+ * A host thread outlives its task, and waits for a result. It has no task from
+ * then on; one that runs a program learns it from exit_thread().
+ */
+SYSCALL_DEFINE1(tane_exit, int, code)
+{
+	struct tane_thread *slot = current->thread.slot;
+
+	if (slot && !tane_runs_program()) {
+		current->thread.slot = NULL;
+		WRITE_ONCE(slot->task, 0);
+		tane_answer(slot, 0);
+	}
+	do_exit((code & 0xff) << 8);
 }
 
 static void tane_request(struct tane_thread *slot)
@@ -191,18 +224,36 @@ static void tane_request(struct tane_thread *slot)
 		ret = 0;
 		break;
 	case TANE_NR_ATTACH:
-		ret = tane_attach((struct tane_thread *)slot->args[0]);
+		ret = tane_attach((struct tane_thread *)slot->args[0],
+				  slot->args[1]);
 		break;
 	case TANE_NR_FAULT:
 		local_irq_enable();
 		ret = tane_user_fault(slot->args[0], slot->args[1]);
 		local_irq_disable();
 		break;
+	case TANE_NR_SPAWN:
+		ret = IS_ENABLED(CONFIG_TANE_RUN) ?
+			tane_spawn((struct tane_thread *)slot->args[0]) : -ENOSYS;
+		break;
+	case TANE_NR_FORK:
+		ret = tane_fork((struct tane_thread *)slot->args[0],
+				slot->args[1]);
+		break;
+	case TANE_NR_REAP:
+		ret = tane_reap(slot->args[0], slot->args[1]);
+		break;
 	case TANE_NR_DETACH:
 		slot->task = 0;
 		tane_complete(0);
+		current->thread.slot = NULL;
 		local_irq_enable();
 		do_exit(0);
+	case TANE_NR_SIGNALS:
+	case TANE_NR_TRAP:
+		ret = IS_ENABLED(CONFIG_TANE_RUN) && tane_runs_program() ?
+			tane_program_request(slot) : -ENOSYS;
+		break;
 	default:
 		local_irq_enable();
 		ret = tane_do_call(slot->nr, slot->args);
@@ -231,23 +282,33 @@ void __noreturn tane_user_mode(void)
 	local_irq_disable();
 	WRITE_ONCE(slot->task, (u64)current);
 	for (;;) {
-		if (tane_posted(slot))
+		if (tane_posted(slot)) {
+			current->thread.roams = false;
+			if (current->thread.process)
+				tane_come_home();
 			tane_request(slot);
+		}
 		tane_exit_work();
 
+		/* The next call begins without a word, and with user memory. */
+		current->thread.roams = false;
 		tane_vcpu_set(in_user, 1);
 		while (tane_leave(single_task_running() ? TANE_EXIT_USER :
 						       TANE_EXIT_RUNNABLE)) {
 			/* A call has switched tasks and is complete. */
 			tane_vcpu_set(in_user, 0);
 			tane_exit_work();
+			current->thread.roams = false;
 			tane_vcpu_set(in_user, 1);
 		}
+		current->thread.roams = true;
 
 		/* Interrupts taken here find the CPU in user mode. */
 		local_irq_enable();
 		tane_vcpu_set(in_user, 0);
-		set_current_state(TASK_INTERRUPTIBLE);
+		/* What called its thread in is no reason to stay awake. */
+		set_current_state(tane_calls_in() ? TASK_IDLE :
+						    TASK_INTERRUPTIBLE);
 		if (!tane_posted(slot))
 			schedule();
 		__set_current_state(TASK_RUNNING);
@@ -267,13 +328,23 @@ static void tane_take_requests(struct tane_vcpu *vcpu)
 		 * and that may happen on another CPU once it is POSTED.
 		 */
 		struct tane_thread *next = (struct tane_thread *)slot->next;
-		struct task_struct *task = (struct task_struct *)slot->task;
+		struct task_struct *task;
 
-		get_task_struct(task);
+		rcu_read_lock();
+		task = (struct task_struct *)READ_ONCE(slot->task);
+		if (task)
+			get_task_struct(task);
+		rcu_read_unlock();
 		/* The link was read before it. */
 		smp_store_release(&slot->state, TANE_THREAD_POSTED);
-		wake_up_process(task);
-		put_task_struct(task);
+		/* Either we see that the task has ended, or it sees the request. */
+		virt_mb();
+		if (!READ_ONCE(slot->task))
+			tane_answer(slot, -ESRCH);
+		else
+			wake_up_process(task);
+		if (task)
+			put_task_struct(task);
 		slot = next;
 	}
 }
@@ -310,7 +381,6 @@ void __noreturn tane_dead(u32 code, const char *text)
 	local_irq_disable();
 	tane_host(die, code, text, strlen(text), 0);
 	for (cpu = 0; cpu < tane_boot->nr_vcpus; cpu++)
-		set_bit(TANE_IRQ_STOP,
-			(unsigned long *)&tane_boot->vcpus[cpu].pending);
+		tane_raise(tane_boot->vcpus + cpu, TANE_IRQ_STOP);
 	tane_stop();
 }

@@ -11,6 +11,7 @@
 #include <linux/printk.h>
 #include <asm/cpu_device_id.h>
 #include <asm/fpu/api.h>
+#include <asm/machine.h>
 
 u32 tane_cpu_features[NCAPINTS] __ro_after_init;
 EXPORT_SYMBOL(tane_cpu_features);
@@ -146,6 +147,7 @@ void kernel_fpu_begin(void)
 
 	preempt_disable();
 	local_irq_save(flags);
+	tane_spare_vectors();
 	fpu = this_cpu_ptr(&tane_fpu);
 	WARN_ON_ONCE(fpu->active);
 	fpu->flags = flags;
@@ -169,27 +171,50 @@ EXPORT_SYMBOL_GPL(kernel_fpu_end);
 #define XSAVE_MASK	(XFEATURE_MASK_SSE | XFEATURE_MASK_YMM | \
 			 XFEATURE_MASK_AVX512)
 
+static void tane_xsave(u8 *area)
+{
+	if (boot_cpu_has(X86_FEATURE_OSXSAVE))
+		asm volatile("xsave64 (%0)" : : "r" (area),
+			     "a" (XSAVE_MASK), "d" (0) : "memory");
+	else
+		asm volatile("fxsave64 (%0)" : : "r" (area) : "memory");
+}
+
+static void tane_xrstor(const u8 *area)
+{
+	if (boot_cpu_has(X86_FEATURE_OSXSAVE))
+		asm volatile("xrstor64 (%0)" : : "r" (area),
+			     "a" (XSAVE_MASK), "d" (0) : "memory");
+	else
+		asm volatile("fxrstor64 (%0)" : : "r" (area) : "memory");
+}
+
 bool tane_fpu_save(void)
 {
 	struct tane_fpu *fpu = this_cpu_ptr(&tane_fpu);
 
 	if (likely(!fpu->active))
 		return false;
-	if (boot_cpu_has(X86_FEATURE_OSXSAVE))
-		asm volatile("xsave64 %0" : "=m" (fpu->area)
-			     : "a" (XSAVE_MASK), "d" (0));
-	else
-		asm volatile("fxsave64 %0" : "=m" (fpu->area));
+	tane_xsave(fpu->area);
 	return true;
 }
 
 void tane_fpu_restore(void)
 {
-	struct tane_fpu *fpu = this_cpu_ptr(&tane_fpu);
+	tane_xrstor(this_cpu_ptr(&tane_fpu)->area);
+}
 
-	if (boot_cpu_has(X86_FEATURE_OSXSAVE))
-		asm volatile("xrstor64 %0" : : "m" (fpu->area),
-			     "a" (XSAVE_MASK), "d" (0));
-	else
-		asm volatile("fxrstor64 %0" : : "m" (fpu->area));
+void tane_save_vectors(struct tane_caller *caller)
+{
+	if (caller->saved)
+		return;
+	tane_xsave(caller->xsave);
+	caller->saved = 1;
+}
+EXPORT_SYMBOL(tane_save_vectors);
+
+void tane_restore_vectors(struct tane_caller *caller)
+{
+	tane_xrstor(caller->xsave);
+	caller->saved = 0;
 }

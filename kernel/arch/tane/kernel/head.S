@@ -45,6 +45,8 @@ tane_image:
 	offset	__start___ex_table
 	offset	__stop___ex_table
 	.quad	SIZEOF_STRUCT_PAGE
+	offset	tane_gate_program
+	offset	tane_program_left
 	.if . - tane_image != SIZEOF_IMAGE
 	.error "struct tane_image and head.S differ"
 	.endif

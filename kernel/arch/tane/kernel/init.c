@@ -36,6 +36,11 @@ static int tane_load_binary(struct linux_binprm *bprm)
 	set_binfmt(&tane_format);
 	current->mm->context.shown = true;
 	current->thread.slot = tane_boot->init_thread;
+	current->thread.process = tane_boot->shared;
+	current->thread.roams = true;
+	/* No signal ends process 1; its copies are to get EPIPE like it. */
+	if (tane_boot->shared)
+		kernel_sigaction(SIGPIPE, SIG_IGN);
 	finalize_exec(bprm);
 	return 0;
 }

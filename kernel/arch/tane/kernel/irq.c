@@ -61,9 +61,7 @@ static void tane_handle_pending(struct pt_regs *regs)
 	while ((pending = READ_ONCE(vcpu->pending))) {
 		/* Comes at any time, once: cleared with others it would be lost. */
 		tane_heed_stop();
-		/* Always locked: the host sets bits from its other threads. */
-		asm volatile("lock andq %1, %0" : "+m" (vcpu->pending)
-			     : "r" (~pending) : "memory");
+		tane_lower(vcpu, pending);
 		for_each_set_bit(irq, &pending, 64)
 			tane_handle_irq(irq);
 	}

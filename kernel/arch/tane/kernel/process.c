@@ -11,43 +11,59 @@
 #include <asm/machine.h>
 #include <asm/switch_to.h>
 
-/* What PARK in gate.S pushes. */
-struct tane_frame {
-	unsigned long pad;
-	unsigned long r15, r14, r13, r12, rbx, rbp;
-	unsigned long ret;
-};
-
 struct task_struct *__switch_to(struct task_struct *prev,
 				struct task_struct *next)
 {
 	tane_vcpu_set(switches, tane_vcpu_get(switches) + 1);
 	tane_vcpu_set(current_task, (u64)next);
+	tane_vcpu_set(window, next->thread.window);
 	/* A call by the fast way may sleep; who goes on instead is in the kernel. */
 	tane_vcpu_set(in_user, 0);
 	return tane_switch_stacks(&prev->thread.sp, next->thread.sp, prev);
 }
 
+struct tane_frame *tane_park(struct task_struct *task, void (*resume)(void))
+{
+	unsigned long top = (unsigned long)task_pt_regs(task) & ~15UL;
+	struct tane_frame *frame = (struct tane_frame *)top - 1;
+
+	memset(frame, 0, sizeof(*frame));
+	frame->ret = (unsigned long)resume;
+	task->thread.sp = (unsigned long)frame;
+	return frame;
+}
+
 int copy_thread(struct task_struct *p, const struct kernel_clone_args *args)
 {
 	struct tane_frame *frame;
-	unsigned long top = (unsigned long)task_pt_regs(p) & ~15UL;
 
+	/* It would need memory of its process, and nobody would come for it. */
+	if (current->thread.process && args->user_worker)
+		return -EOPNOTSUPP;
 	/* Only a thread of the host can be a user thread. */
-	if (!args->fn && !current->thread.new_slot)
+	if (!args->fn && !current->thread.new_slot && !tane_runs_program())
 		return -ENOSYS;
 
 	memset(&p->thread, 0, sizeof(p->thread));
 	p->thread.slot = args->fn ? NULL : current->thread.new_slot;
-	if (p->thread.slot)
+	if (p->thread.slot) {
 		p->thread.slot->task = (u64)p;
+		p->thread.window = current->thread.new_window;
+		p->thread.process = current->thread.new_process ?:
+				    current->thread.process;
+		p->thread.roams = true;
+	}
 
-	frame = (struct tane_frame *)top - 1;
-	memset(frame, 0, sizeof(*frame));
+	if (IS_ENABLED(CONFIG_TANE_RUN) && !args->fn && tane_runs_program()) {
+		int error = tane_copy_program(p, args);
+
+		if (error)
+			return error;
+	}
+
+	frame = tane_park(p, tane_ret_from_fork);
 	frame->rbx = (unsigned long)args->fn;
 	frame->r12 = (unsigned long)args->fn_arg;
-	frame->ret = (unsigned long)tane_ret_from_fork;
-	p->thread.sp = (unsigned long)frame;
 	return 0;
 }
 
@@ -62,9 +78,21 @@ void ptrace_disable(struct task_struct *child)
 {
 }
 
+#ifndef CONFIG_TANE_RUN
+/* Of a host thread that waits for an answer. */
+void exit_thread(struct task_struct *task)
+{
+	tane_end_slot(task);
+}
+
 void flush_thread(void)
 {
 }
+
+void start_thread(struct pt_regs *regs, unsigned long pc, unsigned long sp)
+{
+}
+#endif
 
 unsigned long __get_wchan(struct task_struct *task)
 {

@@ -17,10 +17,10 @@ void tane_send_ipi(unsigned int cpu, unsigned int irq)
 {
 	struct tane_vcpu *vcpu = tane_boot->vcpus + cpu;
 
-	set_bit(irq, (unsigned long *)&vcpu->pending);
+	tane_raise(vcpu, irq);
 	smp_mb();	/* pending before lock; the host unlocks, then looks */
 	/* Who spins for it sees the bit, or tells when he stops. */
-	if (READ_ONCE(vcpu->spinners))
+	if ((s32)READ_ONCE(vcpu->spinners) > 0)
 		return;
 	/* Whoever keeps a CPU comes and goes without a barrier. */
 	if (!READ_ONCE(vcpu->lock) || READ_ONCE(vcpu->bias))
@@ -89,7 +89,8 @@ void __init smp_cpus_done(unsigned int max_cpus)
 {
 }
 
-static void tane_start_secondary(void)
+/* Called by tane_ret_from_online, the idle task's first instruction. */
+void tane_start_secondary(void)
 {
 	unsigned int cpu = smp_processor_id();
 
@@ -106,17 +107,13 @@ static void tane_start_secondary(void)
 int __cpu_up(unsigned int cpu, struct task_struct *idle)
 {
 	struct tane_vcpu *vcpu = tane_boot->vcpus + cpu;
-	/* What tane_gate_enter() resumes: UNPARK's frame and where to. */
-	unsigned long *frame =
-		(unsigned long *)((unsigned long)task_pt_regs(idle) & ~15UL) - 9;
 
 	/* When it went before, its last thread may still be on the way out. */
 	while (READ_ONCE(vcpu->lock))
 		cpu_relax();
 
-	memset(frame, 0, 9 * sizeof(*frame));
-	frame[7] = (unsigned long)tane_start_secondary;
-	vcpu->kernel_sp = (u64)frame;
+	tane_park(idle, tane_ret_from_online);
+	vcpu->kernel_sp = idle->thread.sp;
 	vcpu->current_task = (u64)idle;
 	/*
 	 * It counts on when the CPU comes back: a call that was under way when

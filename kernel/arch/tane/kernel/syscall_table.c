@@ -5,13 +5,22 @@
 #include <asm/syscall.h>
 
 /* Calls about the processor, which is the host's business. */
+#ifdef CONFIG_TANE_RUN
+asmlinkage long sys_arch_prctl(int option, unsigned long addr);
+asmlinkage long sys_rt_sigreturn(void);
+#else
 #define sys_arch_prctl		sys_ni_syscall
+#define sys_rt_sigreturn	sys_ni_syscall
+#endif
 #define sys_iopl		sys_ni_syscall
 #define sys_ioperm		sys_ni_syscall
 #define sys_modify_ldt		sys_ni_syscall
-#define sys_rt_sigreturn	sys_ni_syscall
 #define sys_map_shadow_stack	sys_ni_syscall
 #define sys_uretprobe		sys_ni_syscall
+
+/* kernel/entry.c: a thread of the host's waits for its result. */
+asmlinkage long sys_tane_exit(int code);
+#define sys_exit		sys_tane_exit
 
 SYSCALL_DEFINE6(mmap, unsigned long, addr, unsigned long, len,
 		unsigned long, prot, unsigned long, flags,

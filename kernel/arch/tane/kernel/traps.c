@@ -9,6 +9,7 @@
 #include <linux/sched/debug.h>
 #include <linux/sched/task_stack.h>
 #include <linux/ptrace.h>
+#include <linux/signal.h>
 #include <asm/machine.h>
 #include <asm/setup.h>
 #ifdef CONFIG_TANE_LAB
@@ -55,11 +56,11 @@ void tane_oops(struct pt_regs *regs, const char *what, unsigned long address)
 void tane_invalid(struct pt_regs *regs, unsigned long signal)
 {
 #ifdef CONFIG_TANE_LAB
-	if (signal == 5 && tane_breakpoint(regs))
+	if (signal == SIGTRAP && tane_breakpoint(regs))
 		return;
 #endif
 	local_irq_disable();
-	tane_oops(regs, signal == 8 ? "division error" : "invalid opcode",
+	tane_oops(regs, signal == SIGFPE ? "division error" : "invalid opcode",
 		  regs->rip);
 }
 

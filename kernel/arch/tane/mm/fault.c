@@ -24,56 +24,102 @@ static bool tane_in(unsigned long address, u64 start, u64 end)
 	return address >= start && address < end;
 }
 
-/* True if the access may be tried again. */
-static bool tane_fault_user(struct pt_regs *regs, unsigned long address,
-			    unsigned long error)
+static bool tane_in_shown(struct mm_struct *mm, unsigned long address)
+{
+	return mm && mm->context.shown &&
+	       tane_in(address, tane_window_start(mm), tane_window_end_of(mm));
+}
+
+/* As on x86, what may be written or executed may be read. */
+static vm_flags_t tane_wanted(unsigned long error)
+{
+	if (error & FAULT_WRITE)
+		return VM_WRITE;
+	return error & FAULT_FETCH ? VM_EXEC : VM_READ | VM_WRITE | VM_EXEC;
+}
+
+/* 0 if the access may be tried again; else why not. */
+static vm_fault_t tane_fault_user(struct pt_regs *regs, unsigned long address,
+				  unsigned long error, int *code)
 {
 	unsigned int flags = FAULT_FLAG_DEFAULT;
 	struct mm_struct *mm = current->mm;
 	struct vm_area_struct *vma;
 	vm_fault_t fault;
 
-	if (!mm || !mm->context.shown || faulthandler_disabled())
-		return false;
+	*code = SEGV_MAPERR;
+	if (!tane_in_shown(mm, address) || faulthandler_disabled())
+		return VM_FAULT_SIGSEGV;
 	if (error & FAULT_WRITE)
 		flags |= FAULT_FLAG_WRITE;
+	if (error & FAULT_FETCH)
+		flags |= FAULT_FLAG_INSTRUCTION;
+	if (user_mode(regs))
+		flags |= FAULT_FLAG_USER;
 retry:
 	vma = lock_mm_and_find_vma(mm, address, regs);
 	if (!vma)
-		return false;
-	if (!(vma->vm_flags & (error & FAULT_WRITE ? VM_WRITE : VM_READ))) {
+		return VM_FAULT_SIGSEGV;
+	if (!(vma->vm_flags & tane_wanted(error))) {
 		mmap_read_unlock(mm);
-		return false;
+		*code = SEGV_ACCERR;
+		return VM_FAULT_SIGSEGV;
 	}
 	if (tane_show_user(mm, address, error & FAULT_WRITE)) {
 		mmap_read_unlock(mm);
-		return true;
+		return 0;
 	}
 	fault = handle_mm_fault(vma, address, flags, regs);
 	if (fault_signal_pending(fault, regs))
-		return false;
+		return VM_FAULT_RETRY;
 	if (fault & VM_FAULT_COMPLETED)
-		return true;
+		return 0;
 	if (fault & VM_FAULT_RETRY) {
 		flags |= FAULT_FLAG_TRIED;
 		goto retry;
 	}
 	mmap_read_unlock(mm);
-	return !(fault & VM_FAULT_ERROR);
+	return fault & VM_FAULT_ERROR;
 }
+
+#ifdef CONFIG_TANE_RUN
+/* A program's thread touched memory that is not shown, or not its own. */
+void tane_program_fault(struct pt_regs *regs, unsigned long address,
+			unsigned long error)
+{
+	int code;
+	vm_fault_t fault = tane_fault_user(regs, address, error, &code);
+	void __user *at = (void __user *)address;
+
+	/* A signal that interrupted it is delivered on the way back. */
+	if (!fault || fault == VM_FAULT_RETRY)
+		return;
+	if (fault & VM_FAULT_OOM)
+		pagefault_out_of_memory();
+	else if (fault & (VM_FAULT_SIGBUS | VM_FAULT_HWPOISON |
+			  VM_FAULT_HWPOISON_LARGE))
+		force_sig_fault(SIGBUS, BUS_ADRERR, at);
+	else
+		force_sig_fault(SIGSEGV, code, at);
+}
+#endif
 
 /* A host thread, outside of any call, touched a page of the user window. */
 long tane_user_fault(unsigned long address, unsigned long error)
 {
 	struct pt_regs regs = { .cs = 3 };
+	int code;
+	vm_fault_t fault = tane_fault_user(&regs, address, error, &code);
 
-	return tane_fault_user(&regs, address, error) ? 0 : -EFAULT;
+	/* A signal interrupted it: taken on the way out, before the next try. */
+	return !fault || fault == VM_FAULT_RETRY ? 0 : -EFAULT;
 }
 
 void tane_fault(struct pt_regs *regs, unsigned long address, unsigned long error)
 {
 	bool enabled = tane_vcpu_get(irq_enabled);
 	bool fpu;
+	int code;
 
 	if (tane_in(address, tane_boot->vmalloc_start, tane_boot->vmalloc_end)) {
 		tane_vcpu_set(irq_enabled, ARCH_IRQ_DISABLED);
@@ -88,8 +134,8 @@ void tane_fault(struct pt_regs *regs, unsigned long address, unsigned long error
 	}
 	/* An instruction that a probe has replaced, elsewhere: back to its place. */
 	kprobe_page_fault(regs, 14);
-	if (tane_in(address, tane_boot->user_start, tane_boot->user_end) &&
-	    enabled && tane_fault_user(regs, address, error))
+	if (enabled && tane_in_shown(current->mm, address) &&
+	    !tane_fault_user(regs, address, error, &code))
 		return;
 	if (!fixup_exception(regs))
 		tane_oops(regs, error & FAULT_FETCH ? "bad jump" : "bad access",

@@ -7,6 +7,7 @@
  */
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
+#include <linux/smp.h>
 #include <linux/vmalloc.h>
 #include <asm/machine.h>
 #include <asm/pgtable.h>
@@ -45,11 +46,19 @@ struct tane_run {
 	u32 prot;
 };
 
-/* One call for the whole window, whatever is in it. */
+/* One call for a whole window, whatever is in it. */
 static void tane_hide_user_window(void)
 {
 	tane_host(unmap, tane_boot->user_start,
 		  tane_boot->user_end - tane_boot->user_start, 0, 0);
+}
+
+static void tane_hide_program_window(void)
+{
+	if (tane_boot->program_end)
+		tane_host(unmap, tane_boot->program_start,
+			  tane_boot->program_end - tane_boot->program_start,
+			  0, 0);
 }
 
 static void tane_show(struct tane_run *run)
@@ -62,6 +71,7 @@ static void tane_show(struct tane_run *run)
 	if (error == -ENOMEM) {
 		/* As many as the host allows: what is still used comes back. */
 		tane_hide_user_window();
+		tane_hide_program_window();
 		error = tane_host(map, run->va, run->pa, run->len, run->prot);
 	}
 	if (error)
@@ -124,9 +134,39 @@ void tane_map_vmalloc(unsigned long start, unsigned long end)
 	tane_show(&run);
 }
 
+/*
+ * Processes of the host that share this kernel have mappings of their own. Those
+ * outside look when they come in; those in another CPU are told.
+ */
+#ifdef CONFIG_SMP
+static bool tane_is_other(int cpu, void *unused)
+{
+	struct tane_vcpu *vcpu = tane_boot->vcpus + cpu;
+
+	return READ_ONCE(vcpu->lock) &&
+	       READ_ONCE(vcpu->holder) >> 32 != tane_vcpu_get(holder) >> 32;
+}
+
+static void tane_look_at_windows(void *unused)
+{
+	tane_host(unmap, 0, 0, 0, 0);
+}
+
+static void tane_tell_others(void)
+{
+	if (tane_boot->shared)
+		on_each_cpu_cond(tane_is_other, tane_look_at_windows, NULL, true);
+}
+#else
+static void tane_tell_others(void)
+{
+}
+#endif
+
 void tane_unmap_vmalloc(unsigned long start, unsigned long end)
 {
 	tane_hide(start & PAGE_MASK, PAGE_ALIGN(end));
+	tane_tell_others();
 }
 
 /* A fault in the vmalloc window. True if there is a page now. */
@@ -163,16 +203,17 @@ void flush_tlb_kernel_range(unsigned long start, unsigned long end)
 	}
 	if (hole)
 		tane_hide(hole, end);
+	tane_tell_others();
 }
 
-/* User mappings: only one mm is shown, and only in the user window. */
+/* User mappings: one mm is shown in each of the two windows. */
 static void tane_hide_user(struct mm_struct *mm, unsigned long start,
 			   unsigned long end)
 {
 	if (!mm->context.shown)
 		return;
-	tane_hide(max_t(unsigned long, start, tane_boot->user_start),
-		  min_t(unsigned long, end, tane_boot->user_end));
+	tane_hide(max(start, tane_window_start(mm)),
+		  min(end, tane_window_end_of(mm)));
 }
 
 /*
@@ -207,15 +248,16 @@ bool tane_show_user(struct mm_struct *mm, unsigned long address, bool write)
 void update_mmu_cache_range(struct vm_fault *vmf, struct vm_area_struct *vma,
 			    unsigned long address, pte_t *ptep, unsigned int nr)
 {
+	struct mm_struct *mm = vma->vm_mm;
 	struct tane_run run = { };
 
-	if (!vma->vm_mm->context.shown)
+	if (!mm->context.shown)
 		return;
 	for (; nr; nr--, ptep++, address += PAGE_SIZE) {
 		pte_t pte = READ_ONCE(*ptep);
 
-		if (address < tane_boot->user_start ||
-		    address >= tane_boot->user_end)
+		if (address < tane_window_start(mm) ||
+		    address >= tane_window_end_of(mm))
 			continue;
 		if ((pte_val(pte) & _PAGE_PRESENT) && pte_young(pte))
 			tane_add(&run, address & PAGE_MASK, pte,
@@ -239,8 +281,22 @@ void flush_tlb_page(struct vm_area_struct *vma, unsigned long address)
 void flush_tlb_mm(struct mm_struct *mm)
 {
 	if (mm->context.shown)
-		tane_hide_user_window();
+		tane_hide(tane_window_start(mm), tane_window_end_of(mm));
 }
+
+#ifdef CONFIG_TANE_RUN
+/* Another program, or none, is in the window from now on. */
+void tane_show_program(struct mm_struct *prev, struct mm_struct *next)
+{
+	tane_hide_program_window();
+	if (prev)
+		prev->context.shown = false;
+	if (next) {
+		next->context.program = true;
+		next->context.shown = true;
+	}
+}
+#endif
 
 void flush_tlb_all(void)
 {

@@ -2,7 +2,7 @@
 
 use super::{header, read, secret, targets, unlock, Header, Metadata, Unlocked};
 use super::{Protector, ProtectorKind};
-use crate::error::Result;
+use crate::error::{Context, Result};
 use crate::kernel::Kernel;
 use crate::volumes::{Made, VolumeKind, VolumeOptions, Volumes};
 use std::path::Path;

@@ -11,7 +11,7 @@ mod plan;
 
 use super::mapper::{Mapper, Target};
 use super::{Made, VolumeKind, Volumes, Writes};
-use crate::error::Result;
+use crate::error::{Context, Result};
 use crate::kernel::Kernel;
 use crate::probe::FileSystem;
 use crate::sys::SysResult;

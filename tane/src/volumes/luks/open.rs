@@ -2,7 +2,7 @@
 //! detached, on a volume that nothing else is known of.
 
 use super::{unlock, Opened, Unlocked};
-use crate::error::Result;
+use crate::error::{Context, Result};
 use crate::volumes::mapper::Mapper;
 use crate::volumes::{Made, VolumeKind, VolumeOptions, Volumes};
 use std::path::{Path, PathBuf};

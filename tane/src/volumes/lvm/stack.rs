@@ -3,6 +3,7 @@
 
 use super::group::{damaged, Group, Made, Place, Segment};
 use super::text::Value;
+use crate::error::Context;
 use crate::kernel::Kernel;
 use crate::volumes::mapper::{Mapper, Target};
 use crate::volumes::Writes;

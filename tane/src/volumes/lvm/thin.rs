@@ -4,6 +4,7 @@ use super::group::{damaged, has, Made, Segment};
 use super::stack::{Part, Stack, Under};
 use super::text::Value;
 use super::{le32, le64};
+use crate::error::Context;
 use crate::volumes::Writes;
 
 /// Of the pool's superblock: linux/drivers/md/dm-thin-metadata.c.

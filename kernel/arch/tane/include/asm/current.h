@@ -15,7 +15,8 @@ static __always_inline struct task_struct *get_current(void)
 	struct task_struct *task;
 
 	asm("movq %%gs:%c1, %0" : "=r" (task)
-	    : "i" (offsetof(struct tane_vcpu, current_task)));
+	    : "i" (TANE_VCPU_AT +
+		   (long)offsetof(struct tane_vcpu, current_task)));
 	return task;
 }
 

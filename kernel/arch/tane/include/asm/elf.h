@@ -2,6 +2,8 @@
 #ifndef _ASM_TANE_ELF_H
 #define _ASM_TANE_ELF_H
 
+#include <asm/cpufeature.h>
+#include <asm/program.h>
 #include <asm/ptrace.h>
 
 typedef unsigned long elf_greg_t;
@@ -20,12 +22,28 @@ typedef struct { u8 bytes[512]; } elf_fpregset_t;
 #define R_X86_64_PLT32		4
 #define R_X86_64_RELATIVE	8
 
+#ifdef CONFIG_TANE_RUN
+/* Asked before anything is changed. */
+#define elf_check_arch(x) \
+	((x)->e_machine == EM_X86_64 && tane_may_exec())
+#else
 #define elf_check_arch(x)	((x)->e_machine == EM_X86_64)
+#endif
 #define ELF_EXEC_PAGESIZE	PAGE_SIZE
-#define ELF_ET_DYN_BASE		TASK_UNMAPPED_BASE
-#define ELF_HWCAP		(0)
+/* Below it mmap() looks for room, above it is the stack. */
+#define ELF_ET_DYN_BASE		(TASK_SIZE / 3 * 2)
+/* As arch/x86: what cpuid(1) has in edx. */
+#define ELF_HWCAP		(tane_cpu_features[X86_FEATURE_FPU / 32])
 #define ELF_PLATFORM		("x86_64")
-#define ELF_PLAT_INIT(regs, load_addr)	do { } while (0)
+/* A program begins with nothing in its registers. */
+#define ELF_PLAT_INIT(regs, load_addr)	memset(regs, 0, sizeof(*(regs)))
+
+#ifdef CONFIG_TANE_RUN
+unsigned long tane_signal_frame_size(void);
+#define ARCH_DLINFO \
+	NEW_AUX_ENT(AT_MINSIGSTKSZ, tane_signal_frame_size())
+#endif
+
 #define SET_PERSONALITY(ex)	set_personality(PER_LINUX)
 
 #endif

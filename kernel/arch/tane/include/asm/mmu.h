@@ -8,6 +8,7 @@ typedef struct {
 	 * its own threads. Others have page tables, but nobody runs in them.
 	 */
 	bool shown;
+	bool program;	/* in the window of programs, not in that of mmap() */
 } mm_context_t;
 
 #endif

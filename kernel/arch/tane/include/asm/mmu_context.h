@@ -3,7 +3,31 @@
 #define _ASM_TANE_MMU_CONTEXT_H
 
 #include <linux/mm_types.h>
+#include <linux/sched.h>
+#include <asm/machine.h>
+
+#ifdef CONFIG_TANE_RUN
+#include <asm/program.h>
+
+static inline int arch_dup_mmap(struct mm_struct *old, struct mm_struct *new)
+{
+	return 0;
+}
+
+static inline void arch_exit_mmap(struct mm_struct *mm)
+{
+	tane_exit_mmap(mm);
+}
+
+static inline bool arch_vma_access_permitted(struct vm_area_struct *vma,
+					     bool write, bool execute,
+					     bool foreign)
+{
+	return true;
+}
+#else
 #include <asm-generic/mm_hooks.h>
+#endif
 
 static inline void switch_mm(struct mm_struct *prev, struct mm_struct *next,
 			     struct task_struct *task)
@@ -11,13 +35,32 @@ static inline void switch_mm(struct mm_struct *prev, struct mm_struct *next,
 	/* All host threads share one host address space. */
 }
 
+/* A task that goes on where its memory is not: kernel/shared.c */
+static inline void finish_arch_post_lock_switch(void)
+{
+	if (unlikely(current->thread.process))
+		tane_come_home();
+}
+
+#define finish_arch_post_lock_switch finish_arch_post_lock_switch
+
+/* Only one process's window would learn of what is taken away. */
+#define arch_mmap_check(addr, len, flags)	\
+	(tane_boot->shared ? -EOPNOTSUPP : 0)
+
 #define init_new_context init_new_context
 static inline int init_new_context(struct task_struct *task,
 				   struct mm_struct *mm)
 {
 	mm->context.shown = false;
+	mm->context.program = false;
 	return 0;
 }
+
+#ifdef CONFIG_TANE_RUN
+void tane_activate_mm(struct mm_struct *prev, struct mm_struct *next);
+#define activate_mm tane_activate_mm
+#endif
 
 #include <asm-generic/mmu_context.h>
 

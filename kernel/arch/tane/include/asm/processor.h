@@ -7,14 +7,26 @@
 #include <asm/vcpu.h>
 
 /* User addresses are those of the host process. */
-#define TASK_SIZE		((1UL << 47) - PAGE_SIZE)
-#define TASK_SIZE_MAX		TASK_SIZE
-#define TASK_UNMAPPED_BASE	(tane_boot->user_start)
-#define STACK_TOP		(tane_boot->user_end)
-#define STACK_TOP_MAX		TASK_SIZE
+#define TASK_SIZE_MAX		((1UL << 47) - PAGE_SIZE)
+#define STACK_TOP_MAX		TASK_SIZE_MAX
+
+#ifdef CONFIG_TANE_RUN
+/* Whether the current task runs a program, in the window that is for them. */
+#define tane_runs_program()	(current->thread.program)
+#else
+#define tane_runs_program()	false
+#endif
+
+#define TASK_SIZE \
+	(tane_runs_program() ? tane_boot->program_end : TASK_SIZE_MAX)
+#define STACK_TOP \
+	(tane_runs_program() ? tane_boot->program_end : tane_boot->user_end)
+#define TASK_UNMAPPED_BASE						\
+	(tane_runs_program() ? PAGE_ALIGN(tane_boot->program_end / 3) :	\
+			       tane_boot->user_start)
 
 /* Where mmap() may put something: the window that the host reserved. */
-#define arch_get_mmap_end(addr, len, flags)	(tane_boot->user_end)
+#define arch_get_mmap_end(addr, len, flags)	STACK_TOP
 #define arch_get_mmap_base(addr, base)		(base)
 
 struct thread_struct {
@@ -22,6 +34,18 @@ struct thread_struct {
 	struct tane_thread *slot;	/* the host thread that this task serves */
 	struct tane_thread *new_slot;	/* that of the thread being attached */
 	unsigned long fault_address;
+	unsigned long window;		/* 0, or where all user memory lies */
+	unsigned long new_window;	/* that of the thread being attached */
+	u32 process;			/* of the host, where its memory is; 0: not shared */
+	u32 new_process;		/* that of the process being forked */
+	bool roams;			/* it needs none of its memory: any process will do */
+#ifdef CONFIG_TANE_RUN
+	struct tane_program *program;	/* from its first execve() on */
+	unsigned long cr2;		/* of its last trap, for signal frames */
+	unsigned long error_code;
+	unsigned long trap_nr;
+	bool called_in;			/* the host knows of its signals */
+#endif
 };
 
 #define INIT_THREAD	{ }
@@ -32,10 +56,7 @@ struct thread_struct {
 #define KSTK_EIP(task)	(0UL)
 #define KSTK_ESP(task)	(0UL)
 
-static inline void start_thread(struct pt_regs *regs, unsigned long pc,
-				unsigned long sp)
-{
-}
+void start_thread(struct pt_regs *regs, unsigned long pc, unsigned long sp);
 
 unsigned long __get_wchan(struct task_struct *task);
 

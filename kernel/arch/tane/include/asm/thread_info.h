@@ -38,6 +38,9 @@ struct thread_info {
 #define _TIF_NEED_RESCHED	(1 << TIF_NEED_RESCHED)
 #define _TIF_NOTIFY_SIGNAL	(1 << TIF_NOTIFY_SIGNAL)
 
+/* What a program's thread must come in for, with its registers. */
+#define _TIF_SIGNALS	(_TIF_SIGPENDING | _TIF_NOTIFY_SIGNAL)
+
 #define _TIF_WORK_MASK	(_TIF_NOTIFY_RESUME | _TIF_SIGPENDING | \
 			 _TIF_NEED_RESCHED | _TIF_NOTIFY_SIGNAL)
 

@@ -21,8 +21,12 @@ static inline int __access_ok(const void __user *ptr, unsigned long size)
 {
 	unsigned long address = (unsigned long)ptr;
 
-	if (unlikely(size > TASK_SIZE || address > TASK_SIZE - size))
+	if (unlikely(size > TASK_SIZE_MAX || address > TASK_SIZE_MAX - size))
 		return false;
+	if (unlikely(tane_vcpu_get(window)))
+		return address >= tane_vcpu_get(window) &&
+		       address + size <= tane_vcpu_get(window) +
+					 TANE_WINDOW_SIZE;
 	return address >= tane_window_end ||
 	       address + size <= PAGE_OFFSET;
 }

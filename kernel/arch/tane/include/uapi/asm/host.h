@@ -19,9 +19,10 @@
 #include <linux/types.h>
 
 #define TANE_ABI_MAGIC		0x6c656e72656e6174ULL	/* "tanernel" */
-#define TANE_ABI_VERSION	6
+#define TANE_ABI_VERSION	9
 
 #define TANE_MAX_VCPUS		64
+#define TANE_VCPU_SIZE		4096
 #define TANE_MAX_DEVICES	48
 #define TANE_MAX_QUEUES		8
 #define TANE_CMDLINE_SIZE	2048
@@ -39,9 +40,11 @@
 #define TANE_IRQ_DEVICE(slot)	(16 + (slot))
 
 /*
- * One virtual CPU. Its address is the GS base of every thread that is inside
- * it. Fields marked H are written by the host, K by the kernel, both by both.
- * The first cache line is what an undisturbed call touches.
+ * One virtual CPU, a page of its own. The GS base of every thread that is inside
+ * it is the first byte behind that page, or behind another mapping of it: what
+ * comes there is the thread's own. Fields marked H are written by the host, K by
+ * the kernel, both by both. The first cache line is what an undisturbed call
+ * touches.
  */
 struct tane_vcpu {
 	__u64 self;		/* H  its own address */
@@ -56,8 +59,11 @@ struct tane_vcpu {
 
 	__u32 lock;		/* H  0 free, 1 held or kept */
 	__u32 cpu;		/* H  its number */
-	__u32 holder;		/* H  host thread id of the thread inside, 0 if none */
+	__u64 holder;		/* H  the thread inside, 0 if none: its id in the host,
+				 * on top its process, see tane_thread.process
+				 */
 	__u32 online;		/* K  1 once the CPU may be entered */
+	__u32 taken;		/* H  signals that reached a thread inside */
 	__u64 percpu_offset;	/* K */
 	__u64 requests;		/* both  list of posted struct tane_thread, newest first */
 	__u64 deadline;		/* K  next timer interrupt, CLOCK_MONOTONIC ns; ~0 none */
@@ -71,7 +77,10 @@ struct tane_vcpu {
 	__u32 relaxed;		/* K  cpu_relax() so far */
 	__u32 spinners;		/* H  threads that look at pending all the time */
 	__u32 waiters;		/* H  threads whose calls were blocked here last */
-	__u64 reserved[12];	/* whole cache lines, in pairs as they are fetched */
+	__u64 program;		/* H  address of tane_image.program */
+	__u64 caller;		/* H  struct tane_caller of the thread inside, or 0 */
+	__u64 window;		/* K  where the current task's window is, or 0 */
+	__u64 reserved[488];	/* the rest of the page */
 };
 
 /* States of a host thread's request slot (tane_thread.state, a futex). */
@@ -81,12 +90,34 @@ struct tane_vcpu {
 #define TANE_THREAD_LINKED	3	/* host: a request is in the slot, and the slot
 					 * in tane_vcpu.requests or about to be
 					 */
+#define TANE_THREAD_WANTED	4	/* kernel: its task waits on CPU vcpu for a thread of
+					 * its own process to come in
+					 */
 
-/* Requests beside system calls, in tane_thread.nr. */
-#define TANE_NR_ATTACH	0x74610001	/* args[0]: the slot that gets a task */
+/*
+ * Requests beside system calls, in tane_thread.nr. A task that is attached with a
+ * window has files, a root and a current directory of its own, copies at first; and
+ * whatever it hands in, its calls read and write memory of these TANE_WINDOW_SIZE
+ * bytes only.
+ */
+#define TANE_NR_ATTACH	0x74610001	/* args: the slot that gets a task; window or 0 */
 #define TANE_NR_DETACH	0x74610002	/* this slot's task ends */
 #define TANE_NR_BOOT	0x74610003	/* posted for process 1: done once it runs */
 #define TANE_NR_FAULT	0x74610004	/* args: address in the user window, x86 error code */
+#define TANE_NR_SPAWN	0x74610005	/* args[0]: the slot that gets a process of its own */
+/* In a kernel that several processes of the host share (tane_boot.shared): */
+#define TANE_NR_FORK	0x74610008	/* args: the slot of a copy of this process, and the
+					 * host process that is going to be it
+					 */
+#define TANE_NR_REAP	0x74610009	/* args: a host process that is gone, as
+					 * tane_thread.gone says of all its slots; its
+					 * status as wait(2) gives it
+					 */
+/* And of a program's thread, whose registers say what it was doing. */
+#define TANE_NR_SIGNALS	0x74610006	/* it was called in: signals wait for it */
+#define TANE_NR_TRAP	0x74610007	/* args: address, x86 error code, x86 vector,
+					 * the host's signal and its code
+					 */
 
 /* One host thread's request slot. Written by the host while IDLE or DONE. */
 struct tane_thread {
@@ -101,8 +132,43 @@ struct tane_thread {
 	__u32 spin;		/* H  how long it looks before it sleeps, ns */
 	__u64 owner;		/* H  the host thread, in the host's terms */
 	__u32 inside;		/* H  1 while it is inside a CPU that it keeps */
-	__u32 pad;
-	__u64 reserved[2];	/* whole cache lines: the next slot is another's */
+	__u32 process;		/* H  whose thread it is: the number of a host process that
+				 * shares this kernel, from 1; 0: nobody shares it
+				 */
+	__u64 program;		/* H  struct tane_program, 0: the thread never runs one */
+	__u32 spinning;		/* H  1 + the CPU whose spinners it is among */
+	__u32 gone;		/* H  1: that process has ended, its memory with it */
+};
+
+/*
+ * A host thread that runs a program: the part of its registers that is in no
+ * struct pt_regs. It lies in the host's memory.
+ */
+struct tane_program {
+	__u64 regs;		/* K  struct pt_regs of its task: the program's registers */
+	__u64 fs_base;		/* both  the program's */
+	__u64 xstate;		/* H  its vector registers: XSAVE's standard format */
+	__u64 xfeatures;	/* H  the components in there */
+	__u32 xstate_size;	/* H  bytes */
+	__u32 tid;		/* H  the host thread's id */
+};
+
+#define TANE_WINDOW_SIZE	(1ULL << 32)
+
+/*
+ * What a thread has that comes in by tane_image.program: the page below its
+ * mapping of the virtual CPU, at the GS base - 2 * TANE_VCPU_SIZE. Memory of the
+ * host, in no image's RAM.
+ */
+struct tane_caller {
+	__u64 self;		/* H  its own address */
+	__u64 slot;		/* H  its struct tane_thread */
+	__u64 stack;		/* H  a stack of the host, see tane_image.program */
+	__u64 serve;		/* H  a function of the host, see there */
+	__u64 saved;		/* both  1: the vector registers are in xsave */
+	__u64 regs[21];		/* K  the program's, in the order of struct pt_regs */
+	__u64 reserved[6];
+	__u8 xsave[2752];	/* K  64-byte aligned */
 };
 
 /* Protection bits of tane_ops.map: PROT_READ, PROT_WRITE, PROT_EXEC. */
@@ -138,7 +204,10 @@ struct tane_ops {
 	 * -EINVAL for others.
 	 */
 	int (*map)(void *host, __u64 va, __u64 pa, __u64 len, __u32 prot);
-	/* Make the range of a window inaccessible again. */
+	/*
+	 * Make the range of a window inaccessible again. With len 0: what other
+	 * processes that share this kernel have made so since this one looked.
+	 */
 	int (*unmap)(void *host, __u64 va, __u64 len);
 	/* Give the frames back to the host: they read as zero afterwards. */
 	int (*discard)(void *host, __u64 pa, __u64 len);
@@ -168,6 +237,14 @@ struct tane_ops {
 	 * queue memory any more (it may block).
 	 */
 	void (*notify)(void *host, __u32 slot, __u32 queue);
+	/* A signal waits for a program's thread: it shall ask TANE_NR_SIGNALS. */
+	void (*call_in)(void *host, struct tane_thread *thread);
+	/*
+	 * Another thread for the program of this one. It waits for an answer to
+	 * TANE_NR_BOOT in its slot, which is posted, and then runs on with the
+	 * registers that are there. NULL if the host has none.
+	 */
+	struct tane_thread *(*new_thread)(void *host, struct tane_thread *thread);
 };
 
 /* The host fills it before the first entry; the kernel keeps its address. */
@@ -189,8 +266,14 @@ struct tane_boot {
 	 */
 	__u64 shown_start;
 	__u64 shown_end;
+	__u64 program_start;	/* a third window: the addresses of programs */
+	__u64 program_end;	/* 0: none can run */
 	__u32 nr_vcpus;
 	__u32 randomised;	/* 1: base was drawn at random */
+	__u32 shared;		/* the number of the host process that boots, if others
+				 * are going to share this kernel; 0: it is its alone
+				 */
+	__u32 pad;
 	struct tane_vcpu *vcpus;	/* nr_vcpus of them */
 	struct tane_thread *init_thread;	/* the slot of process 1 */
 	struct tane_virtio *virtio;	/* TANE_MAX_DEVICES of them */
@@ -209,6 +292,8 @@ struct tane_exit {
 #define TANE_EXIT_RUNNABLE	2	/* the same, and others want to run */
 #define TANE_EXIT_IDLE		3	/* nothing to run */
 #define TANE_EXIT_DEAD		4	/* never enter again */
+#define TANE_EXIT_OUTSIDE	5	/* to serve() only: the call was not made */
+#define TANE_EXIT_ELSEWHERE	6	/* what is current needs a thread of its own process */
 
 /*
  * The first bytes of an image. Addresses are offsets from the image's start,
@@ -238,9 +323,12 @@ struct tane_image {
 	 */
 	__u64 start;
 	/*
-	 * Do a system call for the task that is current on this virtual CPU.
-	 * The caller holds the lock and has seen that current_task is its own.
-	 *   struct tane_exit call(struct tane_vcpu *, long nr, const __u64 args[6])
+	 * Do a system call for the task that is current on this virtual CPU, the
+	 * one at the GS base. The caller holds the lock and has seen that
+	 * current_task is its own. The registers are those of the instruction
+	 * syscall: the number in rax, the arguments in rdi, rsi, rdx, r10, r8 and
+	 * r9. Comes back with a struct tane_exit in rax and rdx; what a function
+	 * need not preserve is lost.
 	 */
 	__u64 call;
 	/*
@@ -267,6 +355,26 @@ struct tane_image {
 	 * else: the host puts tane_boot.shown_end at their start or before it.
 	 */
 	__u64 struct_page_size;
+	/*
+	 * A system call of a program or a module: reached by a jump, with the
+	 * registers as the instruction syscall leaves them (number in rax, arguments
+	 * in rdi, rsi, rdx, r10, r8, r9, the address to go on at in rcx, flags in
+	 * r11), and with a struct tane_caller below the page of the virtual CPU. Goes
+	 * on there with the result in rax; every other register is as it was, vector
+	 * registers too, and no byte of the caller's stack was touched.
+	 *
+	 * That is all if the caller's thread keeps this virtual CPU (tane_vcpu.bias is
+	 * its slot) and nothing comes between. Otherwise tane_caller.stack has, as
+	 * the kernel leaves to it, eight words of which the last is the address of
+	 * program_left below. From there, 16-byte aligned below these words,
+	 *   __s64 serve(struct tane_caller *, __s64 ret, __u64 reason)
+	 * is called, with what call() would have given back or, if the thread does not
+	 * keep this virtual CPU, TANE_EXIT_OUTSIDE: then the host does the call, whose
+	 * number and arguments are in regs. serve() gives the result, and may change
+	 * regs; the GS base is the thread's again when it returns.
+	 */
+	__u64 program;
+	__u64 program_left;
 };
 
 /* ---- virtio: a transport in shared memory ---- */

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What a module may import of the kernel that it runs beside. These are Linux's system
+ * calls, as their man pages have them, with two differences: an error is the negative
+ * errno that the call gives, and where a pointer may be null there it may not here.
+ * Structures and constants are those of the compiler's <linux/...> headers.
+ *
+ * Calls on files see one directory of the kernel's: it is the root, the current directory
+ * and descriptor 0. Where the loader gave none they are not there.
+ */
+#ifndef TANE_MODULE_H
+#define TANE_MODULE_H
+
+typedef __SIZE_TYPE__ tane_size;
+
+/* Always there. */
+long getppid(void);
+long clock_gettime(int clock, void *time);
+long getrandom(void *to, tane_size bytes, unsigned int flags);
+long sched_yield(void);
+
+/* Files. */
+long read(int fd, void *to, tane_size bytes);
+long write(int fd, const void *from, tane_size bytes);
+long pread(int fd, void *to, tane_size bytes, long at);
+long pwrite(int fd, const void *from, tane_size bytes, long at);
+long openat(int dir, const char *path, int flags, int mode);
+long close(int fd);
+long lseek(int fd, long offset, int whence);
+long fstat(int fd, void *stat);
+long fstatat(int dir, const char *path, void *stat, int flags);
+long getdents64(int fd, void *entries, tane_size bytes);
+long readlinkat(int dir, const char *path, char *to, tane_size bytes);
+long faccessat(int dir, const char *path, int mode);
+long mkdirat(int dir, const char *path, int mode);
+long unlinkat(int dir, const char *path, int flags);
+long renameat(int from, const char *path, int to, const char *new_path);
+long linkat(int from, const char *path, int to, const char *new_path, int flags);
+long symlinkat(const char *target, int dir, const char *path);
+long fchmod(int fd, int mode);
+long ftruncate(int fd, long bytes);
+long fallocate(int fd, int mode, long offset, long bytes);
+long fsync(int fd);
+long fdatasync(int fd);
+
+#endif

@@ -1,0 +1,137 @@
+//! Linux's system calls as imports of a module: which there are, and the code that brings
+//! one of them to the kernel's gate.
+//!
+//! A module names memory by offsets in its window. The code here turns each argument that
+//! is a pointer into the address of its lowest 32 bits there, whatever the module put into
+//! the others; and the kernel refuses what does not end in the window, too (asm/uaccess.h).
+
+use tane_host::Program;
+
+/// A call that modules may make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// As Linux's man pages have it.
+    pub name: &'static str,
+    nr: i64,
+    /// Arguments that are pointers, by bits from the first.
+    pointers: u8,
+}
+
+macro_rules! calls {
+    ($($name:ident $nr:ident($($kind:ident),*);)*) => {
+        &[$(Call {
+            name: stringify!($name),
+            nr: libc::$nr,
+            pointers: pointers(&[$(kind!($kind)),*]),
+        }),*]
+    };
+}
+
+macro_rules! kind {
+    (word) => {
+        false
+    };
+    (pointer) => {
+        true
+    };
+}
+
+const fn pointers(kinds: &[bool]) -> u8 {
+    let (mut mask, mut i) = (0, 0);
+    while i < kinds.len() {
+        mask |= (kinds[i] as u8) << i;
+        i += 1;
+    }
+    mask
+}
+
+/// Calls on files. What every one of them does with memory it does while it runs, by
+/// its own arguments, and through access_ok(); none has a pointer in a structure, maps,
+/// pins or remembers memory, makes or signals a task, or has the kernel call somebody.
+const FILES: &[Call] = calls! {
+    read SYS_read(word, pointer, word);
+    write SYS_write(word, pointer, word);
+    pread SYS_pread64(word, pointer, word, word);
+    pwrite SYS_pwrite64(word, pointer, word, word);
+    openat SYS_openat(word, pointer, word, word);
+    close SYS_close(word);
+    lseek SYS_lseek(word, word, word);
+    fstat SYS_fstat(word, pointer);
+    fstatat SYS_newfstatat(word, pointer, pointer, word);
+    getdents64 SYS_getdents64(word, pointer, word);
+    readlinkat SYS_readlinkat(word, pointer, pointer, word);
+    faccessat SYS_faccessat(word, pointer, word);
+    mkdirat SYS_mkdirat(word, pointer, word);
+    unlinkat SYS_unlinkat(word, pointer, word);
+    renameat SYS_renameat(word, pointer, word, pointer);
+    linkat SYS_linkat(word, pointer, word, pointer, word);
+    symlinkat SYS_symlinkat(pointer, word, pointer);
+    fchmod SYS_fchmod(word, word);
+    ftruncate SYS_ftruncate(word, word);
+    fallocate SYS_fallocate(word, word, word, word);
+    fsync SYS_fsync(word);
+    fdatasync SYS_fdatasync(word);
+};
+
+/// Calls that touch no file.
+const ALWAYS: &[Call] = calls! {
+    getppid SYS_getppid();
+    clock_gettime SYS_clock_gettime(word, pointer);
+    getrandom SYS_getrandom(pointer, word, word);
+    sched_yield SYS_sched_yield();
+};
+
+/// Groups of calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// Those on files, below the directory that the instance was given.
+    pub files: bool,
+}
+
+impl Calls {
+    /// The call with this name, if it is one of them.
+    pub fn find(self, name: &str) -> Option<Call> {
+        let groups = [ALWAYS, if self.files { FILES } else { &[] }];
+        let mut calls = groups.into_iter().flatten();
+        calls.find(|call| call.name == name).copied()
+    }
+
+    /// All that there are.
+    pub fn all() -> impl Iterator<Item = Call> {
+        ALWAYS.iter().chain(FILES).copied()
+    }
+}
+
+/// Bytes of code that one call's way out takes at most.
+pub const MOST: usize = 96;
+
+/// What a slot of the table leads to: a C function that makes this call. The window's
+/// address gets into r11, and the place to go on at into rcx: the module may know both.
+pub fn thunk(call: Call, window: usize) -> Vec<u8> {
+    // By number of the argument: mov r32, r32 and add r64, r11.
+    const BASED: [&[u8]; 6] = [
+        &[0x89, 0xff, 0x4c, 0x01, 0xdf],
+        &[0x89, 0xf6, 0x4c, 0x01, 0xde],
+        &[0x89, 0xd2, 0x4c, 0x01, 0xda],
+        &[0x45, 0x89, 0xd2, 0x4d, 0x01, 0xda],
+        &[0x45, 0x89, 0xc0, 0x4d, 0x01, 0xd8],
+        &[0x45, 0x89, 0xc9, 0x4d, 0x01, 0xd9],
+    ];
+    // mov r10, rcx; mov r11, window
+    let mut code = vec![0x49, 0x89, 0xca, 0x49, 0xbb];
+    code.extend((window as u64).to_le_bytes());
+    for (i, based) in BASED.iter().enumerate() {
+        if call.pointers & 1 << i != 0 {
+            code.extend(*based);
+        }
+    }
+    // mov eax, nr; lea rcx, [rip + 8]; jmp gs:[gate]; ret
+    code.push(0xb8);
+    code.extend((call.nr as u32).to_le_bytes());
+    code.extend([0x48, 0x8d, 0x0d, 8, 0, 0, 0]);
+    code.extend([0x65, 0xff, 0x24, 0x25]);
+    code.extend(Program::GATE.to_le_bytes());
+    code.push(0xc3);
+    assert!(code.len() <= MOST);
+    code
+}

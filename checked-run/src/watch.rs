@@ -1,0 +1,115 @@
+//! The end of a module's time: a thread that sleeps until then, and tells the thread that
+//! runs the module, again and again until it came out.
+
+use crate::signals::time_signal;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A module that makes calls is in its own code at some of these moments.
+const AGAIN: Duration = Duration::from_millis(1);
+
+#[derive(Default)]
+struct State {
+    /// When the call under way ends.
+    deadline: Option<Instant>,
+    over: bool,
+}
+
+/// Between what ends a sleep and the signal: so many delays, each this much longer.
+const DELAYS: u32 = 16;
+const STEP: Duration = Duration::from_nanos(1_300);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+/// Who watches one instance.
+pub struct Watch {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    /// For calls on this thread. When one is out of time, `cancel` is told each time: it
+    /// marks the instance, and ends what it waits for elsewhere.
+    pub fn new(cancel: impl Fn() + Send + 'static) -> io::Result<Watch> {
+        // SAFETY: no arguments.
+        let (process, thread) = unsafe { (libc::getpid(), libc::syscall(libc::SYS_gettid)) };
+        let shared = Arc::<Shared>::default();
+        let its = shared.clone();
+        let watch = move || {
+            let mut turn = 0;
+            let mut state = its.lock();
+            while !state.over {
+                let now = Instant::now();
+                let left = match state.deadline {
+                    None => None,
+                    Some(at) if at > now => Some(at - now),
+                    Some(_) => {
+                        // A module that goes from one sleep to the next is code of its own
+                        // for some nanoseconds, at the same time after each cancel: one of
+                        // many delays meets it.
+                        for delay in (0..DELAYS).map(|n| (n * 37 + turn) % DELAYS) {
+                            cancel();
+                            let sent = Instant::now();
+                            while sent.elapsed() < STEP * delay {
+                                std::hint::spin_loop();
+                            }
+                            // SAFETY: the thread waits for this one to end before it does.
+                            unsafe {
+                                libc::syscall(libc::SYS_tgkill, process, thread, time_signal());
+                            }
+                        }
+                        turn += 1;
+                        Some(AGAIN)
+                    }
+                };
+                state = match left {
+                    None => its.changed.wait(state).unwrap_or_else(|e| e.into_inner()),
+                    Some(left) => {
+                        let waited = its.changed.wait_timeout(state, left);
+                        waited.unwrap_or_else(|e| e.into_inner()).0
+                    }
+                };
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("tane-watch".into())
+            .spawn(watch)?;
+        Ok(Watch {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// From now on.
+    pub fn begin(&self, limit: Duration) {
+        self.shared.lock().deadline = Instant::now().checked_add(limit);
+        self.shared.changed.notify_one();
+    }
+
+    /// The call is over. Nothing comes any more, unless it was sent before.
+    pub fn end(&self) {
+        self.shared.lock().deadline = None;
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.shared.lock().over = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
+}

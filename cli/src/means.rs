@@ -1,0 +1,122 @@
+//! What images are made by when this command makes them: programs in their jail, a kernel
+//! as the options say, and this same program to show one below a directory.
+
+use crate::args::Global;
+use crate::failure::{Failure, Result, SOME_FAILED};
+use crate::interrupt;
+use crate::session::{temporary_place, Machine};
+use crate::tools;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tane_make::{Error, Tool, Wanted};
+
+/// Of a command with these options.
+pub struct Means<'g>(pub &'g Global);
+
+impl tane_make::Means for Means<'_> {
+    fn interrupted(&self) -> bool {
+        interrupt::requested()
+    }
+
+    fn temporary(&self) -> PathBuf {
+        temporary_place()
+    }
+
+    fn command(&self, tool: Tool) -> tane_make::Result<Command> {
+        Ok(tools::Tool::from(tool).command()?)
+    }
+
+    fn ask(&self, tool: Tool, command: &mut Command) -> tane_make::Result<Output> {
+        Ok(tools::Tool::from(tool).ask(command, &[])?)
+    }
+
+    fn kernel(&self, wanted: &Wanted) -> tane_make::Result<tane::Kernel> {
+        Ok(Machine::deterministic(wanted, self.0)?.kernel)
+    }
+
+    fn show(&self, image: &Path, dir: &Path) -> tane_make::Result<Box<dyn tane_make::Shown>> {
+        Ok(Box::new(Shown::new(image, dir)?))
+    }
+}
+
+/// Passes through what makes images, and comes out as it was.
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Error::Means(Box::new(failure))
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(e: Error) -> Self {
+        match e {
+            Error::Usage(text) => Failure::usage(text),
+            Error::Failed(text, _) => Failure::new(SOME_FAILED, text),
+            Error::File(path, errno) => Failure::file(&path, errno),
+            Error::Kernel(text, _) => Failure::image(text),
+            Error::Disk(e) => Failure::of_image(&e),
+            Error::Interrupted => Failure::interrupted(),
+            Error::Means(e) => match e.downcast::<Failure>() {
+                Ok(failure) => *failure,
+                Err(e) => Failure::new(SOME_FAILED, e.to_string()),
+            },
+        }
+    }
+}
+
+/// An image that this same program shows in a directory.
+struct Shown {
+    dir: PathBuf,
+    ended: bool,
+}
+
+impl Shown {
+    fn new(image: &Path, dir: &Path) -> Result<Shown> {
+        let mut command = tane()?;
+        command.args(["mount", "--quiet", "--background"]);
+        run(command.arg(image).arg(dir))?;
+        Ok(Shown {
+            dir: dir.to_owned(),
+            ended: false,
+        })
+    }
+}
+
+impl tane_make::Shown for Shown {
+    fn end(mut self: Box<Self>) -> tane_make::Result<()> {
+        run(tane()?.arg("umount").arg(&self.dir))?;
+        self.ended = true;
+        Ok(())
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        // Something went wrong before.
+        if let Ok(mut command) = tane() {
+            let command = command.arg("umount").arg(&self.dir);
+            let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        }
+    }
+}
+
+fn tane() -> Result<Command> {
+    let path = std::env::current_exe();
+    let path = path.map_err(|e| Failure::new(SOME_FAILED, format!("/proc/self/exe: {e}")))?;
+    Ok(Command::new(path))
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let fail = |e: &dyn std::fmt::Display| {
+        let text = format!("erofs needs a mount by FUSE, and there is none: {e}");
+        Failure::new(SOME_FAILED, text)
+    };
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|e| fail(&e))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(fail(&String::from_utf8_lossy(&output.stderr).trim())),
+    }
+}

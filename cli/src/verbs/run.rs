@@ -1,0 +1,309 @@
+//! tane run: ordinary programs, on the Linux in this process.
+
+mod stat;
+
+use crate::args::Global;
+use crate::failure::{Failure, Result, INTERRUPTED};
+use crate::interrupt;
+use crate::names::plain;
+use crate::session::{
+    is_host_kernel, root_of_directory, root_of_file, root_of_image, whole_image, Opened, Session,
+};
+use crate::tell;
+use crate::users::Users;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{channel, Receiver};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+use tane_run::{Child, Command, Error, Streams, DEFAULT_PATH};
+
+/// PROGRAM cannot be executed, or is not there; as shells, env(1) and others have it.
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// Run a program of an image, on the Linux in this process
+#[derive(clap::Args)]
+#[command(after_help = "\
+PROGRAM is an ordinary program for x86-64 Linux, static or with its libraries in the root
+(docs/run.md has what is there and what is not: no fork, so that a shell runs its own
+commands only, and no terminal). Its files, processes and users are those of that Linux; of
+the host it has standard input, output and error, and the jail is around it: it opens
+nothing of the host and has no network.
+
+The root directory is that of an image, or a directory of the host, which is copied into
+memory. What the program writes is forgotten, unless --rw lets it write to the image
+or --overlay FILE to a qcow2 on top of it. /proc, /sys, /dev, /tmp and /dev/shm are
+mounted where the root has such directories, or can have them without keeping them; the last
+two are empty, and in memory. Without --root the program is a file of the host, and there is nothing else in its root.
+
+The environment has PATH, HOME and what --env says. Ctrl-C, a hangup and a termination
+reach the program as signals. The exit code is its own, or 128 and the number of the signal
+that ended it; 126 if it cannot be executed, 127 if it is not there.
+
+Examples:
+  tane run --root disk.img -- /bin/busybox ls -l /
+  tane run --root disk.img@2 --rw -- sqlite3 /var/lib/app.db vacuum
+  tane run --root tree -w /srv -e LANG=C -- ./server --check <requests >answers
+  tane run -- ./hello")]
+pub struct Args {
+    /// The root directory: an image, or a directory of the host
+    #[arg(long, value_name = "IMAGE[@SELECTOR]|DIR")]
+    pub root: Option<OsString>,
+    /// Let the program write to the image
+    #[arg(long)]
+    pub rw: bool,
+    /// A variable of the environment, in the place of one of that name; NAME alone is the
+    /// host's. Can be repeated
+    #[arg(short, long, value_name = "NAME[=VALUE]")]
+    #[arg(value_parser = OsStringValueParser::new().try_map(parse_variable))]
+    pub env: Vec<(OsString, OsString)>,
+    /// The directory that the program starts in
+    #[arg(short, long, value_name = "DIR", default_value = "/")]
+    pub workdir: PathBuf,
+    /// Who runs it: names are those of the root's /etc/passwd and /etc/group (default: root)
+    #[arg(short, long, value_name = "USER[:GROUP]")]
+    pub user: Option<String>,
+    /// Tell at the end, on standard error, which system calls the program made, and how long
+    /// they took
+    #[arg(long)]
+    pub stat: bool,
+    /// The program, behind --: a path, or a name that is looked for in PATH
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    pub program: Vec<OsString>,
+}
+
+/// While the environment is still all there.
+fn parse_variable(text: OsString) -> std::result::Result<(OsString, OsString), String> {
+    let bytes = text.as_bytes();
+    let part = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
+    match bytes.iter().position(|byte| *byte == b'=') {
+        Some(0) => Err("a variable has a name".into()),
+        Some(at) => Ok((part(&bytes[..at]), part(&bytes[at + 1..]))),
+        None => match std::env::var_os(&text) {
+            Some(value) => Ok((text, value)),
+            None => Err("it is not set here: write NAME=VALUE".into()),
+        },
+    }
+}
+
+pub fn run(args: Args, global: &Global) -> Result<u8> {
+    if is_host_kernel(global) {
+        let text = "run: programs are run by a Linux in this process, not by --kernel host";
+        return Err(Failure::usage(text));
+    }
+    if !global.lower.is_empty() {
+        let text = "run: a root is one image: --lower shows several as one for reading alone";
+        return Err(Failure::usage(text));
+    }
+    let Some((program, words)) = args.program.split_first() else {
+        return Err(Failure::usage("run: no program"));
+    };
+    let global = &of_programs(global)?;
+    let (opened, program) = root(&args, program, global)?;
+    let opened = Arc::new(opened);
+    let code = execute(&opened, &program, words, &args, global);
+    let closed = Session::Image(opened).close();
+    let code = code?;
+    closed?;
+    Ok(code)
+}
+
+/// With the kernel image that runs programs, unless another is named.
+fn of_programs(global: &Global) -> Result<Global> {
+    let kernel = match &global.kernel {
+        Some(named) => named.clone(),
+        None => tane::run_image().map_err(|e| {
+            let remedy = "make builds it, and make install puts it beside the others";
+            Failure::image(said(&e)).remedy(remedy)
+        })?,
+    };
+    Ok(Global {
+        kernel: Some(kernel),
+        runs: true,
+        ..global.clone()
+    })
+}
+
+fn said(error: &tane::Error) -> String {
+    let source = std::error::Error::source(error);
+    source.map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+/// The root directory, and the program's path there or name.
+fn root(args: &Args, program: &OsStr, global: &Global) -> Result<(Opened, OsString)> {
+    let is_kept = args.rw || global.overlay.is_some() && !global.forgets();
+    let refuse = |what: &str| {
+        let text = format!("run: {what} is in memory: --rw and --overlay are for images");
+        Err(Failure::usage(text))
+    };
+    match &args.root {
+        None if is_kept => refuse("a root without --root"),
+        None => {
+            let (opened, copy) = root_of_file(&of_host(program)?, global)?;
+            Ok((opened, copy.into()))
+        }
+        Some(dir) if Path::new(dir).is_dir() => match is_kept {
+            true => refuse("a copy of a directory"),
+            false => Ok((root_of_directory(Path::new(dir), global)?, program.into())),
+        },
+        Some(image) => {
+            let at = whole_image(image, global)?;
+            Ok((root_of_image(&at, is_kept, global)?, program.into()))
+        }
+    }
+}
+
+/// The program that the host has, by its path or in PATH.
+fn of_host(program: &OsStr) -> Result<PathBuf> {
+    let absent = |why: &str| {
+        let failure = Failure::new(NOT_FOUND, format!("{}: {why}", plain(program.as_bytes())));
+        failure.remedy("--root names the image or directory that it is in")
+    };
+    if program.as_bytes().contains(&b'/') {
+        let path = Path::new(program);
+        return match path.is_file() {
+            true => Ok(path.to_owned()),
+            false => Err(absent("there is no such file here")),
+        };
+    }
+    let places = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
+    let mut places = std::env::split_paths(&places).map(|dir| dir.join(program));
+    let found = places.find(|path| path.is_file() && path.is_absolute());
+    found.ok_or_else(|| absent("is in no directory of PATH"))
+}
+
+fn execute(
+    opened: &Arc<Opened>,
+    program: &OsStr,
+    words: &[OsString],
+    args: &Args,
+    global: &Global,
+) -> Result<u8> {
+    let root = Path::new(OsStr::from_bytes(opened.mount_point()));
+    let mut command = Command::new(program)
+        .root(root)
+        .directory(Path::new("/").join(&args.workdir))
+        .env("PATH", DEFAULT_PATH);
+    for word in words {
+        command = command.arg(word);
+    }
+    command = match &args.user {
+        None => command.env("HOME", "/root"),
+        Some(user) => {
+            let Who { uid, gid, home } = who(user, opened)?;
+            command.user(uid, gid).env("HOME", home)
+        }
+    };
+    for (name, value) in &args.env {
+        command = command.env(name, value);
+    }
+    let kernel = &opened.machine().kernel;
+    if args.stat {
+        kernel.count_programs();
+    }
+    let signals = take_signals();
+    interrupt::check()?;
+    let begun = Instant::now();
+    let streams = streams().map_err(|e| Failure::image(format!("standard streams: {e}")))?;
+    let child = command.start(kernel, streams).map_err(failure)?;
+    pass_signals(signals, &child)?;
+    let ended = child.wait();
+    opened.check()?;
+    let counts = kernel.program_counts();
+    if args.stat {
+        stat::tell(&counts, begun.elapsed());
+    }
+    if counts.refused_processes > 0 && !global.quiet {
+        tell::note(
+            "the program asked for another process, and there is one at a time: fork is not \
+             there yet (docs/run.md)",
+        );
+    }
+    let ended = ended.map_err(|e| Failure::image(format!("{}: {e}", plain(program.as_bytes()))))?;
+    Ok(u8::try_from(ended.code()).unwrap_or(u8::MAX))
+}
+
+fn failure(error: Error) -> Failure {
+    let code = match &error {
+        Error::Program(..) => NOT_EXECUTABLE,
+        Error::Missing(..) => NOT_FOUND,
+        Error::System(..) => crate::failure::NO_IMAGE,
+    };
+    Failure::new(code, error.to_string())
+}
+
+/// This process's own, without buffers, so that what is written arrives. What is read may be
+/// more than the program takes.
+fn streams() -> io::Result<Streams> {
+    let of = |fd: std::os::fd::BorrowedFd| fd.try_clone_to_owned().map(File::from);
+    Ok(Streams {
+        input: Box::new(of(io::stdin().as_fd())?),
+        output: Box::new(of(io::stdout().as_fd())?),
+        errors: Box::new(of(io::stderr().as_fd())?),
+    })
+}
+
+/// Whose a program is.
+struct Who {
+    uid: u32,
+    gid: u32,
+    home: String,
+}
+
+/// USER[:GROUP]: numbers, or names of the root's.
+fn who(text: &str, opened: &Arc<Opened>) -> Result<Who> {
+    let session = Session::Image(opened.clone());
+    let users = Users::of(&session.root()?);
+    let (user, group) = text.split_once(':').unwrap_or((text, ""));
+    let unknown = |what: &str, name: &str| {
+        let text = format!("--user: there is no {what} {name} in the root's /etc");
+        Failure::usage(text).remedy("a number does without")
+    };
+    let uid = users.find_user(user).ok_or_else(|| unknown("user", user))?;
+    let gid = match group {
+        "" => users.group_of(uid).unwrap_or(uid),
+        name => users
+            .find_group(name)
+            .ok_or_else(|| unknown("group", name))?,
+    };
+    let home = users.home_of(uid).unwrap_or("/").to_owned();
+    Ok(Who { uid, gid, home })
+}
+
+/// Ctrl-C and its like are the program's from now on, also while it is being started.
+fn take_signals() -> Receiver<i32> {
+    let (signals, received) = channel();
+    let kept = Mutex::new(signals);
+    interrupt::take_over(move |signal, _| {
+        // Who takes them goes with the process.
+        let _ = kept.lock().map(|signals| signals.send(signal));
+    });
+    received
+}
+
+/// The thread that takes signals has a jail of its own, and never runs Linux: another does.
+fn pass_signals(received: Receiver<i32>, child: &Child) -> Result<()> {
+    let handle = child.handle();
+    let thread = std::thread::Builder::new().name("tane-signals".into());
+    let pass = move || {
+        let mut asked = false;
+        for signal in received {
+            if handle.kill(signal).is_ok() {
+                continue;
+            }
+            // It has ended. Nobody may read what it wrote, or its image take long.
+            if std::mem::replace(&mut asked, true) {
+                interrupt::leave(INTERRUPTED);
+            }
+            tell::note("the program has ended (once more abandons its output and image)");
+        }
+    };
+    let started = thread.spawn(pass).map(drop);
+    started.map_err(|e| Failure::image(format!("a thread for signals: {e}")))
+}

@@ -1,0 +1,211 @@
+//! The end of a process that shared the kernel: what it leaves half done outside is put
+//! right, and its tasks end. One that was killed inside ends the kernel.
+
+use crate::abi;
+use crate::call::{Caller, Wait};
+use crate::cpu::Cpu;
+use crate::inner::Inner;
+use crate::processes::{self, Process};
+use crate::service;
+use crate::thread::Tid;
+use crate::thread_slot::ThreadSlot;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Tasks of a process that is gone may be in calls, and look at user memory on their way
+/// to the end; the process's is no more. What they find is that of a copy of this process,
+/// which is made for it, and goes with all that was written to it.
+struct Copy {
+    number: u32,
+    /// In the host; 0: there is none.
+    pid: i32,
+}
+
+impl Copy {
+    fn new(number: u32) -> Self {
+        Self { number, pid: 0 }
+    }
+
+    /// Make it if it is needed.
+    fn see_to<I>(&mut self, kernel: &Inner, slots: impl Fn() -> I)
+    where
+        I: Iterator<Item = ThreadSlot>,
+    {
+        self.wait(libc::WNOHANG);
+        if self.pid != 0 || kernel.is_dead() || !slots().any(|slot| is_wanted(&slot)) {
+            return;
+        }
+        // As fork(2), but nobody is told: neither the handlers of forks, nor who waits for
+        // any child of this process.
+        // SAFETY: the copy takes no lock and no memory.
+        let pid = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) } as i32;
+        if pid == 0 {
+            kernel.stand_in(self.number, slots);
+            // SAFETY: ends the copy.
+            unsafe { libc::_exit(0) };
+        }
+        // If the host has no room for it, later.
+        self.pid = pid.max(0);
+    }
+
+    /// For its end, as waitpid(2).
+    fn wait(&mut self, flags: i32) {
+        // SAFETY: a child of this process that nobody else knows of.
+        let ended = |pid| unsafe { libc::waitpid(pid, std::ptr::null_mut(), flags | libc::__WALL) };
+        if self.pid != 0 && ended(self.pid) != 0 {
+            self.pid = 0;
+        }
+    }
+}
+
+fn is_wanted(slot: &ThreadSlot) -> bool {
+    slot.state().load(Ordering::Acquire) == abi::THREAD_WANTED
+}
+
+fn has_ended(slot: ThreadSlot) -> bool {
+    slot.task().load(Ordering::Acquire) == 0
+}
+
+/// How often to look whether tasks have ended: at first, and when that takes long.
+const SOON: Duration = Duration::from_micros(200);
+const LATER: Duration = Duration::from_millis(10);
+
+impl Inner {
+    /// A process has ended in the host, with this status of wait(2).
+    pub fn reap(&self, number: u32, process: &Process, status: i32) {
+        let slots = || {
+            self.area
+                .used_slots()
+                .filter(move |slot| slot.process().load(Ordering::Acquire) == number)
+        };
+        for slot in slots() {
+            slot.gone().store(1, Ordering::SeqCst);
+        }
+        if self.was_killed_inside(number) {
+            let pid = process.pid.load(Ordering::Relaxed);
+            return self.end_lost(&format!(
+                "process {pid} was killed inside the kernel, with what it was changing half done"
+            ));
+        }
+        for slot in slots() {
+            let spun = slot.spinning().swap(0, Ordering::SeqCst);
+            if let Some(cpu) = spun
+                .checked_sub(1)
+                .and_then(|n| self.cpus().get(n as usize))
+            {
+                cpu.spinners().fetch_sub(1, Ordering::SeqCst);
+                cpu.waiters().fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        // What it was about to have done, others do.
+        for cpu in self.cpus() {
+            self.kick_all(cpu.take_kicks());
+            if cpu.requests().load(Ordering::SeqCst) != 0 {
+                cpu.raise(abi::IRQ_REQUEST);
+            }
+            if cpu.pending().load(Ordering::SeqCst) != 0 {
+                cpu.kick();
+            }
+        }
+        let linked = || {
+            let mut requests = self.cpus().iter().map(|cpu| cpu.requests());
+            requests.any(|requests| requests.load(Ordering::SeqCst) != 0)
+        };
+        // A CPU may wait for it, and the request for that CPU.
+        let mut copy = Copy::new(number);
+        self.ask_to_end(number, status, || copy.see_to(self, slots));
+        let mut looks = 0;
+        while !self.is_dead() && (linked() || !slots().all(has_ended)) {
+            copy.see_to(self, slots);
+            looks += 1;
+            std::thread::sleep(if looks < 1000 { SOON } else { LATER });
+            if copy.pid == 0 && self.was_killed_inside(number) {
+                return self.end_lost("who stood in for a process was killed inside the kernel");
+            }
+        }
+        copy.wait(0);
+        for slot in slots() {
+            slot.process().store(0, Ordering::Release);
+            self.area.give_slot(slot);
+        }
+        process.state.store(processes::FREE, Ordering::Release);
+    }
+
+    /// Have Linux end a process, and do this now and then meanwhile.
+    fn ask_to_end(&self, number: u32, status: i32, mut meanwhile: impl FnMut()) {
+        let Some(member) = &self.member else { return };
+        let _one = member.ask();
+        let caller = self.leader(self.tid());
+        let args = [number.into(), status as u64, 0, 0, 0, 0];
+        let Ok(cpu) = self.post(caller, abi::NR_REAP, &args, Wait::Inside) else {
+            return;
+        };
+        let slot = caller.slot;
+        while !self.is_dead() {
+            match slot.state().load(Ordering::Acquire) {
+                abi::THREAD_DONE => {
+                    slot.state().store(abi::THREAD_IDLE, Ordering::Relaxed);
+                    return;
+                }
+                abi::THREAD_WANTED => self.come(caller),
+                _ if cpu.pending().load(Ordering::Relaxed) != 0 && cpu.try_lock_online() => {
+                    match self.is_dead() {
+                        true => cpu.unlock(),
+                        false => self.exhaust(cpu, caller.tid),
+                    }
+                }
+                _ => {
+                    meanwhile();
+                    std::thread::sleep(SOON);
+                }
+            }
+        }
+    }
+
+    /// What a copy of this process does.
+    fn stand_in<I: Iterator<Item = ThreadSlot>>(&self, number: u32, slots: impl Fn() -> I) {
+        self.stand_in_as(number);
+        while !self.is_dead() && !slots().all(has_ended) {
+            for slot in slots().filter(is_wanted) {
+                let tid = self.tid();
+                self.come(Caller { slot, tid });
+            }
+            std::thread::sleep(SOON);
+        }
+    }
+
+    /// Whether a CPU is held that this process will never leave.
+    fn was_killed_inside(&self, number: u32) -> bool {
+        self.cpus().iter().any(|cpu| {
+            let holder = Tid(cpu.holder().load(Ordering::SeqCst));
+            holder.process() == number || self.is_held_by_nobody(*cpu)
+        })
+    }
+
+    /// Between the lock and the word that says whose it is lie some instructions: who is
+    /// there for a second was killed there.
+    fn is_held_by_nobody(&self, cpu: Cpu) -> bool {
+        let held = || {
+            let holder = cpu.holder().load(Ordering::SeqCst);
+            cpu.lock().load(Ordering::SeqCst) != 0 && holder == 0 && !self.is_dead()
+        };
+        (0..1000).all(|_| {
+            let still = held();
+            if still {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            still
+        })
+    }
+
+    /// The kernel cannot go on: somebody is inside for good.
+    fn end_lost(&self, why: &str) {
+        self.kernel_died(0, why);
+        self.stop_all();
+        self.bury();
+        // Those who are inside leave; who is dead has left.
+        for cpu in self.cpus() {
+            service::release(self, *cpu);
+        }
+    }
+}

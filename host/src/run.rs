@@ -1,0 +1,242 @@
+//! Programs: host threads that run a Linux process's own code, and come in with its
+//! system calls, faults and signals. One process at a time, of as many threads as it
+//! likes.
+
+use crate::abi;
+use crate::call::{Caller, Wait};
+use crate::inner::Inner;
+use crate::kernel::Kernel;
+use crate::run_block::{self, Owned, Reason};
+use crate::run_counts::ProgramCounts;
+use crate::thread;
+use crate::thread_slot::ThreadSlot;
+use std::fmt;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{sync_channel, SyncSender};
+use std::sync::Arc;
+
+/// Why there is no process for a program.
+#[derive(Debug)]
+pub enum SpawnError {
+    /// The kernel was booted without room for programs (`Builder::programs`).
+    NoRoom,
+    /// The processor or the host's kernel lacks something; what.
+    Host(&'static str),
+    /// The kernel image runs no programs.
+    Image,
+    /// Another program is running.
+    Busy,
+    /// The kernel refused, with an errno.
+    Refused(i32),
+    /// The host has no thread or memory.
+    Io(io::Error),
+}
+
+impl fmt::Display for SpawnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRoom => f.write_str("the kernel was started without room for programs"),
+            Self::Host(what) => write!(f, "this host cannot run programs: {what}"),
+            Self::Image => f.write_str("this kernel image runs no programs: it takes `run`"),
+            Self::Busy => f.write_str("another program is running in this kernel"),
+            Self::Refused(errno) => io::Error::from_raw_os_error(*errno).fmt(f),
+            Self::Io(error) => write!(f, "the host: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for SpawnError {}
+
+/// The stack of a program's host thread: host operations run on it.
+const STACK: usize = 512 << 10;
+
+impl Kernel {
+    /// Make a process for a program, on a host thread of its own. `prepare` runs on
+    /// that thread, whose calls are the new process's: it has a copy of process 1's
+    /// descriptors and directories, and shares its memory. It ends with an execve(2),
+    /// whose result it returns; after 0 the thread runs the program until it ends.
+    ///
+    /// Returns the process's id and what `prepare` returned. The process is a child of
+    /// process 1 in either case: wait4(2) for it.
+    pub fn spawn(
+        &self,
+        prepare: impl FnOnce(&Kernel) -> i64 + Send + 'static,
+    ) -> Result<(i32, i64), SpawnError> {
+        let inner = self.inner();
+        if inner.memory.program.is_empty() {
+            return Err(SpawnError::NoRoom);
+        }
+        if !run_block::possible() {
+            return Err(SpawnError::Host(
+                "it lacks XSAVE, or rdfsbase (Linux 5.9 and processors of 2013)",
+            ));
+        }
+        let (tell, told) = sync_channel(1);
+        let kernel = self.clone();
+        start(move || {
+            let answer = first(&kernel, prepare, &tell);
+            if let Err(error) = answer {
+                tell.send(Err(error)).ok();
+            }
+        })
+        .map_err(SpawnError::Io)?;
+        told.recv().unwrap_or(Err(SpawnError::Refused(libc::EIO)))
+    }
+}
+
+impl Kernel {
+    /// From now on count the system calls of programs, and their time.
+    pub fn count_programs(&self) {
+        self.inner().counts.begin();
+    }
+
+    /// What programs have asked for; calls since [`Self::count_programs`].
+    pub fn program_counts(&self) -> ProgramCounts {
+        self.inner().counts.all()
+    }
+}
+
+fn start(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new()
+        .name(String::from("tane-program"))
+        .stack_size(STACK)
+        .spawn(run)
+        .map(drop)
+}
+
+type Told = SyncSender<Result<(i32, i64), SpawnError>>;
+
+/// The first thread of a process.
+fn first(
+    kernel: &Kernel,
+    prepare: impl FnOnce(&Kernel) -> i64,
+    tell: &Told,
+) -> Result<(), SpawnError> {
+    thread::block_signals();
+    let block = Owned::new().map_err(SpawnError::Io)?;
+    block
+        .install()
+        .map_err(|_| SpawnError::Host("its kernel has no syscall user dispatch (Linux 5.11)"))?;
+    let inner = kernel.inner();
+    let (pid, caller) = thread::attach_process(inner, block.address()).map_err(|e| match e {
+        libc::ENOSYS => SpawnError::Image,
+        libc::EBUSY => SpawnError::Busy,
+        errno => SpawnError::Refused(errno),
+    })?;
+    let answer = prepare(kernel);
+    tell.send(Ok((pid, answer))).ok();
+    if answer == 0 {
+        run(inner, caller, &block);
+    }
+    thread::forget(inner);
+    Ok(())
+}
+
+/// Run the program until its task has ended.
+fn run(kernel: &Arc<Inner>, caller: Caller, block: &Owned) {
+    let slot = caller.slot;
+    let gone = || slot.task().load(Ordering::Acquire) == 0 || kernel.is_dead();
+    let ask = |nr, args: [u64; 6]| kernel.request(caller, nr, &args, Wait::Inside);
+    while !gone() {
+        // SAFETY: the task is there, waiting for this thread.
+        let (reason, regs) = unsafe { (block.enter(), block.regs()) };
+        if kernel.is_dead() {
+            return;
+        }
+        let answer = match reason {
+            Reason::Call => {
+                let args = [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9];
+                let number = call_number(regs.orig_rax);
+                kernel.counts.call(number, || kernel.call(number, args))
+            }
+            Reason::Trap(trap) => {
+                kernel.counts.fault();
+                ask(
+                    abi::NR_TRAP,
+                    [
+                        trap.address,
+                        trap.error,
+                        trap.vector,
+                        trap.signal as u64,
+                        i64::from(trap.code) as u64,
+                        0,
+                    ],
+                )
+            }
+            Reason::Called => {
+                kernel.counts.signal();
+                regs.orig_rax = u64::MAX;
+                ask(abi::NR_SIGNALS, [0; 6])
+            }
+        };
+        if gone() {
+            return;
+        }
+        // SAFETY: as above; the answer may be to other registers than before.
+        unsafe { block.regs() }.rax = answer as u64;
+    }
+}
+
+/// A number that the kernel takes for a system call, or for none: not one of its
+/// host's requests.
+fn call_number(nr: u64) -> i64 {
+    const MOST: u64 = 0xffff;
+    match nr {
+        0..=MOST => nr as i64,
+        _ => -1,
+    }
+}
+
+/// The host operation `new_thread`: another thread of a program.
+pub fn new_thread(kernel: &Inner) -> Option<ThreadSlot> {
+    let kernel = crate::inner::find(kernel.id)?;
+    let block = Owned::new().ok()?;
+    let slot = kernel.area.take_slot(kernel.process())?;
+    slot.program().store(block.address(), Ordering::Relaxed);
+    // SAFETY: the slot is nobody's yet.
+    unsafe { slot.ask(abi::NR_BOOT, &[0; 6]) };
+    slot.state().store(abi::THREAD_POSTED, Ordering::Release);
+    let (theirs, address) = (Arc::clone(&kernel), slot.address());
+    let started = start(move || {
+        thread::block_signals();
+        block
+            .install()
+            .expect("syscall user dispatch, which another thread has");
+        // SAFETY: the slot taken above, of a kernel that this thread keeps.
+        let caller = thread::adopt(&theirs, unsafe { ThreadSlot::at(address) });
+        // Signals that came before this thread had a name.
+        block.call_in();
+        theirs.await_answer(caller);
+        run(&theirs, caller, &block);
+        thread::forget(&theirs);
+    });
+    if started.is_err() {
+        kernel.area.give_slot(slot);
+        return None;
+    }
+    Some(slot)
+}
+
+/// The host operation `call_in`.
+pub fn call_in(slot: ThreadSlot) {
+    let program = slot.program().load(Ordering::Relaxed) as *const abi::Program;
+    if program.is_null() {
+        return;
+    }
+    // SAFETY: a program's thread has the block as long as its task.
+    let tid = unsafe {
+        // First: a signal that finds the thread in the kernel, for others' tasks, is one
+        // to the CPU there, and tells the thread nothing.
+        run_block::call_in(program);
+        (&raw const (*program).tid).read_volatile()
+    };
+    if tid != 0 {
+        crate::signals::inject(std::process::id(), thread::Tid(tid.into()));
+    }
+}
+
+/// The kernel has ended: so do the threads that only compute, and would not learn of it.
+pub fn end_all(kernel: &Inner) {
+    kernel.area.with_programs(call_in);
+}

@@ -1,0 +1,116 @@
+//! What programs asked of a kernel, counted where their threads come in.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+/// Numbers from here on, and what are none, are counted as this one.
+const OTHERS: usize = 511;
+/// Linux's first errno, as a result.
+const ERRORS: std::ops::RangeInclusive<i64> = -4095..=-1;
+
+/// How often one system call was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallCount {
+    /// x86-64's; 511 for numbers from there on.
+    pub number: u32,
+    /// Those that came back.
+    pub calls: u64,
+    /// Those of them that failed.
+    pub errors: u64,
+    /// From coming in to going out again, what they waited included.
+    pub nanoseconds: u64,
+}
+
+/// What programs asked of a kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProgramCounts {
+    /// By number; none that was not made.
+    pub calls: Vec<CallCount>,
+    /// Pages that were touched for the first time, and other exceptions.
+    pub faults: u64,
+    /// How often a thread was called in for signals.
+    pub signals: u64,
+    /// How often another process was asked for (fork, vfork, clone), which there is not.
+    pub refused_processes: u64,
+}
+
+#[derive(Default)]
+struct One {
+    calls: AtomicU64,
+    errors: AtomicU64,
+    nanoseconds: AtomicU64,
+}
+
+pub struct Counts {
+    on: AtomicBool,
+    calls: Box<[One]>,
+    faults: AtomicU64,
+    signals: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Counts {
+    pub fn new() -> Self {
+        Self {
+            on: AtomicBool::new(false),
+            calls: (0..=OTHERS).map(|_| One::default()).collect(),
+            faults: AtomicU64::new(0),
+            signals: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    pub fn begin(&self) {
+        self.on.store(true, Relaxed);
+    }
+
+    /// A system call, which `call` makes.
+    pub fn call(&self, number: i64, call: impl FnOnce() -> i64) -> i64 {
+        if !self.on.load(Relaxed) {
+            let answer = call();
+            self.refuse(number, answer);
+            return answer;
+        }
+        let begun = Instant::now();
+        let answer = call();
+        let passed = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let index = usize::try_from(number).map_or(OTHERS, |number| number.min(OTHERS));
+        let one = &self.calls[index];
+        one.calls.fetch_add(1, Relaxed);
+        one.errors
+            .fetch_add(ERRORS.contains(&answer).into(), Relaxed);
+        one.nanoseconds.fetch_add(passed, Relaxed);
+        self.refuse(number, answer);
+        answer
+    }
+
+    fn refuse(&self, number: i64, answer: i64) {
+        let forks = [libc::SYS_clone, libc::SYS_fork, libc::SYS_vfork];
+        if answer == -i64::from(libc::ENOSYS) && forks.contains(&number) {
+            self.refused.fetch_add(1, Relaxed);
+        }
+    }
+
+    pub fn fault(&self) {
+        self.faults.fetch_add(1, Relaxed);
+    }
+
+    pub fn signal(&self) {
+        self.signals.fetch_add(1, Relaxed);
+    }
+
+    pub fn all(&self) -> ProgramCounts {
+        let calls = (0..).zip(self.calls.iter()).map(|(number, one)| CallCount {
+            number,
+            calls: one.calls.load(Relaxed),
+            errors: one.errors.load(Relaxed),
+            nanoseconds: one.nanoseconds.load(Relaxed),
+        });
+        ProgramCounts {
+            calls: calls.filter(|one| one.calls != 0).collect(),
+            faults: self.faults.load(Relaxed),
+            signals: self.signals.load(Relaxed),
+            refused_processes: self.refused.load(Relaxed),
+        }
+    }
+}

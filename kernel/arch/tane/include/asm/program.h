@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* kernel/program.c, kernel/signal.c: what runs ordinary programs. */
+#ifndef _ASM_TANE_PROGRAM_H
+#define _ASM_TANE_PROGRAM_H
+
+#include <linux/types.h>
+
+struct mm_struct;
+struct tane_program;
+
+/* 64-bit code and data of user mode, as Linux numbers the segments on x86-64. */
+#define USER_CS	0x33
+#define USER_DS	0x2b
+
+bool tane_may_exec(void);
+void tane_exit_mmap(struct mm_struct *mm);
+void tane_init_xstate(struct tane_program *program);
+
+#endif

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Programs. A host thread runs one's code, outside of the kernel, and comes in
+ * with all of its registers: they are struct pt_regs on its task's kernel stack,
+ * as on any architecture, and what is in no pt_regs is struct tane_program. The
+ * host writes them before it asks for something and runs on with what it finds
+ * there afterwards.
+ */
+#include <linux/prctl.h>
+#include <linux/resume_user_mode.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
+#include <linux/sched/task_stack.h>
+#include <linux/syscalls.h>
+#include <asm/machine.h>
+#include <asm/mmu_context.h>
+#include <asm/prctl.h>
+#include <asm/program.h>
+#include <asm/processor-flags.h>
+
+/* The one process that the window shows. */
+static struct mm_struct *tane_program_mm;
+
+/* Whose execve() can work: a thread made for it, while no other process is shown. */
+bool tane_may_exec(void)
+{
+	struct tane_thread *slot = current->thread.slot;
+	struct mm_struct *shown = READ_ONCE(tane_program_mm);
+
+	return slot && slot->program && (!shown || shown == current->mm);
+}
+
+/* A process of its own for a host thread, sharing memory until its execve(). */
+long tane_spawn(struct tane_thread *slot)
+{
+	struct kernel_clone_args args = {
+		.flags = CLONE_VM,
+		.exit_signal = SIGCHLD,
+	};
+	long pid;
+
+	if (!slot->program)
+		return -EINVAL;
+	if (READ_ONCE(tane_program_mm))
+		return -EBUSY;
+	current->thread.new_slot = slot;
+	current->thread.new_window = 0;
+	pid = kernel_clone(&args);
+	current->thread.new_slot = NULL;
+	return pid;
+}
+
+/* execve(): the new address space is the one to show from now on. */
+void tane_activate_mm(struct mm_struct *prev, struct mm_struct *next)
+{
+	struct tane_thread *slot = current->thread.slot;
+
+	if (!slot || !slot->program)
+		return;
+	if (prev != tane_program_mm)
+		prev = NULL;
+	if (cmpxchg(&tane_program_mm, prev, next) != prev) {
+		/* Another one was faster. */
+		send_sig(SIGKILL, current, 1);
+		return;
+	}
+	tane_show_program(prev, next);
+}
+
+void tane_exit_mmap(struct mm_struct *mm)
+{
+	if (cmpxchg(&tane_program_mm, mm, NULL) == mm)
+		tane_show_program(mm, NULL);
+}
+
+void flush_thread(void)
+{
+	struct tane_thread *slot = current->thread.slot;
+	struct tane_program *program;
+
+	if (!slot || !slot->program)
+		return;
+	program = (struct tane_program *)slot->program;
+	program->regs = (u64)current_pt_regs();
+	program->fs_base = 0;
+	tane_init_xstate(program);
+	current->thread.program = program;
+	current->thread.called_in = false;
+}
+
+void start_thread(struct pt_regs *regs, unsigned long pc, unsigned long sp)
+{
+	regs->rip = pc;
+	regs->rsp = sp;
+	regs->cs = USER_CS;
+	regs->ss = USER_DS;
+	regs->eflags = X86_EFLAGS_IF | X86_EFLAGS_FIXED;
+}
+
+/* Another thread of a program, on a host thread of its own. */
+int tane_copy_program(struct task_struct *p,
+		      const struct kernel_clone_args *args)
+{
+	struct tane_program *ours = current->thread.program, *program;
+	struct pt_regs *regs = task_pt_regs(p);
+	struct tane_thread *slot;
+
+	if ((args->flags & (CLONE_VM | CLONE_THREAD)) !=
+	    (CLONE_VM | CLONE_THREAD)) {
+		pr_info_once("tane: %s wants another process, which this kernel does not have yet\n",
+			     current->comm);
+		return -ENOSYS;
+	}
+	slot = (struct tane_thread *)tane_host(new_thread, current->thread.slot,
+					       0, 0, 0);
+	if (!slot)
+		return -EAGAIN;
+
+	*regs = *current_pt_regs();
+	regs->rax = 0;
+	if (args->stack)
+		regs->rsp = args->stack;
+	program = (struct tane_program *)slot->program;
+	program->regs = (u64)regs;
+	program->fs_base = args->flags & CLONE_SETTLS ? args->tls :
+							ours->fs_base;
+	memcpy((void *)program->xstate, (void *)ours->xstate, ours->xstate_size);
+	p->thread.program = program;
+	p->thread.slot = slot;
+	slot->task = (u64)p;
+	return 0;
+}
+
+/* The host thread learns that it has nothing to run any more. */
+void exit_thread(struct task_struct *task)
+{
+	struct tane_thread *slot = task->thread.slot;
+
+	if (!slot)
+		return;
+	if (!slot->program) {
+		tane_end_slot(task);
+		return;
+	}
+	task->thread.program = NULL;
+	task->thread.slot = NULL;
+	slot->task = 0;
+	tane_answer(slot, 0);
+}
+
+/*
+ * Signals for a program whose thread is outside: only with its registers can
+ * they be delivered, so it is called in, once.
+ */
+bool tane_is_called_in(void)
+{
+	struct thread_struct *thread = &current->thread;
+
+	if (!thread->program ||
+	    !(READ_ONCE(current_thread_info()->flags) & _TIF_SIGNALS))
+		return false;
+	if (!thread->called_in) {
+		thread->called_in = true;
+		tane_host(call_in, thread->slot, 0, 0, 0);
+	}
+	return true;
+}
+
+/* What a program's thread came in for, other than a system call. */
+long tane_program_request(struct tane_thread *slot)
+{
+	struct thread_struct *thread = &current->thread;
+	struct pt_regs *regs = current_pt_regs();
+	int signal = slot->args[3], code = slot->args[4];
+
+	local_irq_enable();
+	if (slot->nr == TANE_NR_TRAP) {
+		thread->cr2 = slot->args[0];
+		thread->error_code = slot->args[1];
+		thread->trap_nr = slot->args[2];
+		/* SIGBUS: the host has no memory for a page that is shown. */
+		if (thread->trap_nr == 14 && signal == SIGSEGV)
+			tane_program_fault(regs, thread->cr2, thread->error_code);
+		else if (code == SI_KERNEL)
+			force_sig(signal);
+		else
+			force_sig_fault(signal, code,
+					(void __user *)thread->cr2);
+	}
+	local_irq_disable();
+	return tane_leave_to_program(regs->rax);
+}
+
+/* The end of any way back to the program, interrupts off: what is in rax then. */
+long tane_leave_to_program(long ret)
+{
+	struct pt_regs *regs = current_pt_regs();
+	unsigned long work;
+
+	regs->rax = ret;
+	while ((work = READ_ONCE(current_thread_info()->flags)) & _TIF_WORK_MASK) {
+		local_irq_enable();
+		if (work & _TIF_NEED_RESCHED)
+			schedule();
+		if (work & _TIF_SIGNALS) {
+			current->thread.called_in = false;
+			tane_do_signal(regs);
+		}
+		if (work & _TIF_NOTIFY_RESUME)
+			resume_user_mode_work(regs);
+		local_irq_disable();
+	}
+	return regs->rax;
+}
+
+SYSCALL_DEFINE2(arch_prctl, int, option, unsigned long, addr)
+{
+	struct tane_program *program = current->thread.program;
+
+	if (!program)
+		return -ENOSYS;
+	switch (option) {
+	case ARCH_SET_FS:
+		if (addr >= TASK_SIZE_MAX)
+			return -EPERM;
+		program->fs_base = addr;
+		return 0;
+	case ARCH_GET_FS:
+		return put_user(program->fs_base, (unsigned long __user *)addr);
+	default:
+		/* The GS base is the virtual CPU's. */
+		return -EINVAL;
+	}
+}

@@ -1,0 +1,126 @@
+//! An image, from a specification to its name: what a program asks for that is no command.
+
+use crate::build::{build, Files};
+use crate::container::Container;
+use crate::error::{Error, Result};
+use crate::file::exists;
+use crate::gather::{Gathered, Spec};
+use crate::means::{By, Means};
+use crate::table::Table;
+use tane::images::{Format, Lock};
+use tane_copy::Tally;
+
+/// What becomes of an image that is not as it was wanted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Terms {
+    /// Replace the image if there is one.
+    pub force: bool,
+    /// An error if anything had to be left behind.
+    pub strict: bool,
+    /// What it is in, whatever its name ends with: raw or qcow2.
+    pub format: Option<Format>,
+}
+
+/// An image that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// Bytes of the disk.
+    pub size: u64,
+    /// The file system's; of a squashfs, which has none, what would be its.
+    pub uuid: String,
+    /// The time that it was for its Linux, in seconds since 1970.
+    pub time: u64,
+}
+
+/// Makes an image with a file system of this kind (`ext2` to `ext4`, `xfs`, `btrfs`, `f2fs`,
+/// `vfat`, `squashfs`, `erofs`), which appears under its name when it is complete and
+/// durable, and not at all otherwise. The same input gives the same bytes.
+///
+/// What was left behind is in the tally afterwards. `begin` is told how many files and
+/// bytes there will be.
+///
+/// Errors: EEXIST if the image is there and is not to be replaced; that of the first file
+/// that could not be read or written, all of which are in the tally; EINTR if the means or
+/// the tally said stop; ENOENT if a program is missing.
+pub fn image(
+    spec: &Spec,
+    kind: &str,
+    terms: Terms,
+    tally: &Tally,
+    means: &dyn Means,
+    begin: impl FnOnce(u64, u64),
+) -> Result<Made> {
+    spec.check(kind)?;
+    let path = &spec.image;
+    // A link that leads nowhere is there, too.
+    if !terms.force && path.symlink_metadata().is_ok() {
+        return Err(exists(path));
+    }
+    // Nobody else uses what is replaced.
+    let _lock = match path.is_file() {
+        true => Some(locked(spec)?),
+        false => None,
+    };
+    let container = Container::of(path, terms.format)?;
+    let files = Files::create(path, spec.partition_table)?;
+    let found = Gathered::of(spec, kind, means)?;
+    let (before, after) = spec.partition_table.map_or((0, 0), Table::room);
+    let size = match spec.size {
+        Some(size) => size.checked_sub(before + after).filter(|size| *size > 0),
+        None => Some(found.plan.size),
+    };
+    let size = size.ok_or_else(|| {
+        let text = "the size leaves no room for a partition";
+        Error::Usage(text.into())
+    })?;
+    begin(found.plan.files, found.plan.bytes);
+    found.complain(tally);
+    let identity = found.identity(spec, kind, size, "");
+    let recipe = found.recipe(spec, kind, size, &identity);
+    let by = By {
+        observer: tally,
+        means,
+    };
+    let (new, size) = build(&recipe, files, by)?;
+    judge(tally, terms, means)?;
+    let new = match container {
+        Some(container) => container.fill(&new)?,
+        None => new,
+    };
+    match terms.force {
+        true => new.finish(path)?,
+        false => new.finish_new(path)?,
+    }
+    Ok(Made {
+        size,
+        uuid: recipe.uuid.to_owned(),
+        time: recipe.time,
+    })
+}
+
+fn locked(spec: &Spec) -> Result<Lock> {
+    let file = std::fs::File::open(&spec.image).map_err(|e| Error::of(&spec.image, &e))?;
+    let lock = Lock::take(&file, &spec.image, true, None);
+    lock.map_err(|e| Error::Failed(e.to_string(), libc::EBUSY))
+}
+
+/// An error unless all that was asked for is in the image.
+fn judge(tally: &Tally, terms: Terms, means: &dyn Means) -> Result<()> {
+    if tally.is_cancelled() || means.interrupted() {
+        return Err(Error::Interrupted);
+    }
+    let shown = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+    if let Some(first) = tally.failures().first() {
+        let text = format!("{}: {}", shown(&first.path), first.why);
+        let errno = first.error.map_or(libc::EIO, |e| e.0);
+        return Err(Error::Failed(text, errno));
+    }
+    match tally.losses().first().filter(|_| terms.strict) {
+        Some(lost) => {
+            let (path, what) = (shown(&lost.path), lost.what());
+            let text = format!("{path}: {what} not kept: {}", lost.error);
+            Err(Error::Failed(text, lost.error.0))
+        }
+        None => Ok(()),
+    }
+}

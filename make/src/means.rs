@@ -1,0 +1,169 @@
+//! What an image is made by, beside this crate: programs of the host, a kernel, and
+//! somebody who may want it to stop. A command has them in a jail; a program of anybody's
+//! has [`Direct`].
+
+use crate::error::{Error, Result};
+use crate::tool::Tool;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tane::Kernel;
+use tane_copy::Observer;
+
+/// Whoever has an image made: what is done for it, and who is told.
+#[derive(Clone, Copy)]
+pub struct By<'b> {
+    /// Is told what becomes of each file.
+    pub observer: &'b dyn Observer,
+    /// Does what this crate does not.
+    pub means: &'b dyn Means,
+}
+
+/// A kernel that does the same each time, with one CPU: see
+/// [`tane::Builder::deterministic`].
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Seconds since 1970 at which its clock stands.
+    pub time: u64,
+    /// Of its entropy.
+    pub seed: u64,
+    /// It is for an ext2, ext3, ext4 or FAT.
+    pub plain: bool,
+    /// Bytes of memory that it will use.
+    pub working_set: u64,
+}
+
+/// An image whose files are seen below a directory of the host's. Dropped, they are no
+/// longer, whatever goes wrong.
+pub trait Shown {
+    /// No longer.
+    fn end(self: Box<Self>) -> Result<()>;
+}
+
+/// What is done for who makes an image.
+pub trait Means: Sync {
+    /// Somebody wants it to stop.
+    fn interrupted(&self) -> bool;
+
+    /// Where temporary files without a name may be.
+    fn temporary(&self) -> PathBuf;
+
+    /// A program, to be given arguments; [`Tool::command`], or why not.
+    fn command(&self, tool: Tool) -> Result<Command>;
+
+    /// What comes of a command of this program, whatever its exit code.
+    fn ask(&self, tool: Tool, command: &mut Command) -> Result<Output>;
+
+    /// Boots a kernel.
+    fn kernel(&self, wanted: &Wanted) -> Result<Kernel>;
+
+    /// Shows the files of an image at a directory that is empty, for reading.
+    fn show(&self, image: &Path, dir: &Path) -> Result<Box<dyn Shown>>;
+}
+
+/// Runs a program to its end, which must be a success; an error says what it said.
+pub(crate) fn run(means: &dyn Means, tool: Tool, command: &mut Command) -> Result<Output> {
+    let output = means.ask(tool, command)?;
+    if output.status.success() {
+        return Ok(output);
+    }
+    if means.interrupted() {
+        return Err(Error::Interrupted);
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = match said.trim() {
+        "" => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+        said => said.to_owned(),
+    };
+    let text = format!("{} failed ({}): {said}", tool.program, output.status);
+    Err(Error::failed(text))
+}
+
+/// The means of a process that trusts what it makes images of: programs are its children,
+/// and the kernel runs in it.
+#[derive(Default)]
+pub struct Direct<'d> {
+    stop: Option<Box<dyn Fn() -> bool + Sync + 'd>>,
+}
+
+impl<'d> Direct<'d> {
+    /// Never to be stopped.
+    pub fn new() -> Self {
+        Direct { stop: None }
+    }
+
+    /// Stops, between two files or within a large one, once this is true.
+    pub fn stopping(stop: impl Fn() -> bool + Sync + 'd) -> Self {
+        Direct {
+            stop: Some(Box::new(stop)),
+        }
+    }
+}
+
+impl Means for Direct<'_> {
+    fn interrupted(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop())
+    }
+
+    fn temporary(&self) -> PathBuf {
+        let place = std::env::var_os("TMPDIR").unwrap_or_else(|| "/var/tmp".into());
+        place.into()
+    }
+
+    fn command(&self, tool: Tool) -> Result<Command> {
+        tool.command()
+    }
+
+    fn ask(&self, tool: Tool, command: &mut Command) -> Result<Output> {
+        let output = command.stdin(Stdio::null()).output();
+        output.map_err(|e| Error::of(Path::new(tool.program), &e))
+    }
+
+    fn kernel(&self, wanted: &Wanted) -> Result<Kernel> {
+        // Memory that is touched for the first time costs the host more than what is
+        // used again, and these have no use for much.
+        const LITTLE: u64 = 64 << 20;
+        let no_start =
+            |e: tane::Error| Error::Kernel(format!("cannot start Linux: {e}"), e.errno());
+        let tiny = tane::tiny_image().filter(|_| wanted.plain);
+        let image = tiny
+            .map_or_else(tane::default_image, Ok)
+            .map_err(no_start)?;
+        let mut builder = Kernel::builder().image(&image);
+        if wanted.plain {
+            builder = builder.memory(LITTLE);
+        }
+        let builder = builder.working_set(wanted.working_set).cpus(1);
+        let builder = builder.deterministic(wanted.time, wanted.seed);
+        builder.boot().map_err(no_start)
+    }
+
+    #[cfg(not(feature = "fuse"))]
+    fn show(&self, _: &Path, _: &Path) -> Result<Box<dyn Shown>> {
+        Err(Error::failed(
+            "erofs needs a mount by FUSE, and this library was built without",
+        ))
+    }
+
+    #[cfg(feature = "fuse")]
+    fn show(&self, image: &Path, dir: &Path) -> Result<Box<dyn Shown>> {
+        let fail = |e: &dyn std::fmt::Display, errno| {
+            let text = format!("erofs needs a mount by FUSE, and there is none: {e}");
+            Error::Failed(text, errno)
+        };
+        let image = tane::Image::open(image).map_err(|e| fail(&e, e.errno()))?;
+        let mount = image.mount(None, &tane::MountOptions::new());
+        let mount = mount.map_err(|e| fail(&e, e.errno()))?;
+        let shown = tane_fuse::HostMountOptions::new().mount(mount, dir);
+        Ok(Box::new(shown.map_err(|e| fail(&e, e.errno()))?))
+    }
+}
+
+#[cfg(feature = "fuse")]
+impl Shown for tane_fuse::HostMount {
+    fn end(self: Box<Self>) -> Result<()> {
+        let fail = |e: tane_fuse::Error| Error::Failed(e.to_string(), e.errno());
+        self.unmount().map_err(fail)?;
+        // It was only read.
+        self.wait().map(drop).map_err(fail)
+    }
+}

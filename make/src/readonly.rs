@@ -1,0 +1,182 @@
+//! squashfs and erofs, which Linux reads but does not write: the distribution's
+//! own programs make them.
+//!
+//! mksquashfs takes an archive. mkfs.erofs takes a directory, which cannot have
+//! the right owners unless one is root: so Linux makes an ext4 of the tree, and
+//! FUSE shows it.
+
+use super::emit::Emit;
+use super::fill::Filling;
+use super::limits;
+use super::namespace::run_as;
+use super::tree::ROOT;
+use crate::error::{Error, Result};
+use crate::means::{run, By, Means};
+use crate::sigpipe;
+use crate::tool::Tool;
+use std::io::{BufWriter, Read};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Stdio};
+use tane_copy::tar::pack;
+use tane_linux::{Host, Sys, Time};
+
+static HOST: Host = Host;
+
+pub const SQUASHFS: Tool = Tool {
+    program: "mksquashfs",
+    package: "squashfs-tools",
+};
+pub const EROFS: Tool = Tool {
+    program: "mkfs.erofs",
+    package: "erofs-utils",
+};
+
+/// Replaces the file by a squashfs; `time` in seconds.
+pub fn squashfs(
+    to: &Path,
+    filling: &Filling,
+    time: u64,
+    compression: Option<&str>,
+    by: By,
+) -> Result<()> {
+    let root = filling.tree.node(ROOT);
+    let mut stat = root.stat;
+    filling.times.of(&mut stat);
+    let mut command = by.means.command(SQUASHFS)?;
+    command
+        // Also for the root's time, which 4.5 takes from the clock. It refuses later ones.
+        .env("SOURCE_DATE_EPOCH", time.min(u32::MAX.into()).to_string())
+        .arg("-")
+        .arg(to)
+        .args(["-tar", "-noappend", "-no-progress", "-quiet"])
+        // It does not take these from an archive.
+        .args(["-root-mode", &format!("{:o}", stat.permissions())])
+        .args(["-root-uid", &stat.uid.to_string()])
+        .args(["-root-gid", &stat.gid.to_string()])
+        .args(["-root-time", &limits::shortened(stat.mtime).sec.to_string()]);
+    match compression {
+        Some("none") => {
+            command.args(["-noI", "-noD", "-noF", "-noX"]);
+        }
+        Some(name) => {
+            command.args(["-comp", name]);
+        }
+        None => {}
+    }
+    // SAFETY: cannot fail.
+    let ours = unsafe { (libc::geteuid(), libc::getegid()) };
+    let is_disguised = ours != (stat.uid, stat.gid) && ignores_root_uid(by.means)?;
+    if is_disguised {
+        run_as(&mut command, stat.uid, stat.gid);
+    }
+    let spawned = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let fail = |e: &dyn std::fmt::Display| Error::failed(format!("{}: {e}", SQUASHFS.program));
+    let mut child = spawned.map_err(|e| match is_disguised {
+        true => fail(&format!(
+            "before version 4.6 it gives the root directory to its caller, \
+             and there is no user namespace for another one: {e}"
+        )),
+        false => fail(&e),
+    })?;
+    let (input, errors) = (child.stdin.take(), child.stderr.take());
+    let said = std::thread::spawn(move || {
+        let mut said = String::new();
+        let _ = errors.map(|mut errors| errors.read_to_string(&mut said));
+        said
+    });
+    let pack_into = |input: ChildStdin| {
+        let mut out = BufWriter::with_capacity(1 << 18, input);
+        let emit = |to| {
+            let Filling {
+                target,
+                tree,
+                times,
+                source,
+                ..
+            } = *filling;
+            let emit = Emit::new(tree, to, by.observer, times, Sys(&HOST), source);
+            emit.within(limits::of(target)).all();
+        };
+        pack(emit, &mut out, by.observer)
+    };
+    let packed = sigpipe::without(|| input.map_or(Ok(()), pack_into));
+    let status = child.wait().map_err(|e| fail(&e))?;
+    let said = said.join().unwrap_or_default();
+    if by.means.interrupted() {
+        return Err(Error::Interrupted);
+    }
+    if !status.success() {
+        return Err(fail(&format!("failed ({status}): {}", said.trim())));
+    }
+    packed.map_err(|e| fail(&e))?;
+    // What was to be lost is known and told; it may have found more. The root is an
+    // empty name to it.
+    let more = said.lines().filter(|line| !line.trim().is_empty());
+    for line in more.filter(|line| !line.starts_with("Empty tar filename")) {
+        by.observer.told(SQUASHFS.program, line);
+    }
+    Ok(())
+}
+
+/// Before version 4.6 it makes whoever calls it the owner of the root directory.
+fn ignores_root_uid(means: &dyn Means) -> Result<bool> {
+    let output = run(means, SQUASHFS, means.command(SQUASHFS)?.arg("-version"))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let version = said.split_whitespace().nth(2).unwrap_or_default();
+    let mut parts = version
+        .split(['.', '-'])
+        .map(|part| part.parse().unwrap_or(0));
+    let version: (u32, u32) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    Ok(version < (4, 6))
+}
+
+/// Replaces the file by an erofs of what is in an ext4 image, but for lost+found
+/// unless that `has_one`.
+pub fn erofs(
+    to: &Path,
+    ext4: &Path,
+    has_one: bool,
+    (uuid, latest, compression): (&str, Time, Option<&str>),
+    means: &dyn Means,
+) -> Result<()> {
+    // No file is later. -T would give all of them that time, and this gives it to those
+    // that are not earlier, without nanoseconds.
+    let epoch = latest.sec.max(0) + i64::from(latest.nsec > 0);
+    let mut command = means.command(EROFS)?;
+    let dir = Empty::new(ext4)?;
+    let shown = means.show(ext4, &dir.0)?;
+    command
+        .env("SOURCE_DATE_EPOCH", epoch.to_string())
+        .arg("--quiet")
+        .arg(format!("-U{uuid}"))
+        .arg("--preserve-mtime");
+    if !has_one {
+        command.arg("--exclude-path=lost+found");
+    }
+    if let Some(name) = compression.filter(|name| *name != "none") {
+        command.arg(format!("-z{name}"));
+    }
+    run(means, EROFS, command.arg(to).arg(&dir.0))?;
+    shown.end()
+}
+
+/// A directory beside an image, which goes away with this.
+struct Empty(PathBuf);
+
+impl Empty {
+    fn new(image: &Path) -> Result<Empty> {
+        let dir = image.with_extension("dir");
+        std::fs::create_dir(&dir).map_err(|e| Error::of(&dir, &e))?;
+        Ok(Empty(dir))
+    }
+}
+
+impl Drop for Empty {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}

@@ -1,0 +1,277 @@
+//! Promises about images that a program makes without the command, with e2fsprogs and the
+//! other kinds' own programs as judges.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use tane_copy::{Owner, Tally};
+use tane_make::{image, Direct, Made, Spec, Terms};
+use tane_test_support::tool;
+
+/// A directory that goes away with this.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let name = format!("tane-make-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).expect("a directory");
+        Scratch(path)
+    }
+
+    fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Some files in a directory `tree`.
+    fn tree(&self) -> PathBuf {
+        let tree = self.join("tree");
+        fs::create_dir_all(tree.join("a/b")).expect("directories");
+        for number in 0..50 {
+            let data = vec![number as u8; number * 131];
+            fs::write(tree.join(format!("a/{number}")), data).expect("a file");
+        }
+        fs::write(tree.join("a/b/large"), vec![7; 3 << 20]).expect("a file");
+        fs::hard_link(tree.join("a/9"), tree.join("a/b/nine")).expect("a link");
+        std::os::unix::fs::symlink("../a", tree.join("a/link")).expect("a link");
+        let mode = fs::Permissions::from_mode(0o4750);
+        fs::set_permissions(tree.join("a/1"), mode).expect("its mode");
+        tree
+    }
+
+    /// No file of an image that is not finished.
+    fn assert_only(&self, names: &[&str]) {
+        let entries = fs::read_dir(&self.0).expect("a listing");
+        let mut found: Vec<_> = entries
+            .map(|entry| entry.expect("an entry").file_name().into_string())
+            .map(|name| name.expect("UTF-8"))
+            .collect();
+        found.sort();
+        assert_eq!(found, names);
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[track_caller]
+fn has_kernel() -> bool {
+    tane_test_support::has_kernel(tane::default_image()).is_some()
+}
+
+/// What a program says that must succeed.
+#[track_caller]
+fn run(command: &mut Command) -> String {
+    let output = command.output().expect("a program");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {said}{errors}");
+    said
+}
+
+#[track_caller]
+fn made(spec: &Spec, kind: &str) -> Made {
+    let tally = Tally::default();
+    let made = image(
+        spec,
+        kind,
+        Terms::default(),
+        &tally,
+        &Direct::new(),
+        |_, _| {},
+    );
+    let made = made.unwrap_or_else(|e| panic!("{kind}: {e}"));
+    assert!(tally.losses().is_empty(), "{:?}", tally.losses());
+    assert_eq!(
+        spec.image.metadata().expect("the image").len(),
+        made.size,
+        "{kind}"
+    );
+    made
+}
+
+fn differences(one: &Path, other: &Path) {
+    run(Command::new("diff")
+        .args(["-r", "--no-dereference", "-x", "lost+found"])
+        .args([one, other]));
+}
+
+#[test]
+fn an_image_has_all_files_and_is_the_same_each_time() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new("ext4");
+    let tree = s.tree();
+    let spec = |name: &str| Spec {
+        owner: Owner::Fixed { uid: 12, gid: 34 },
+        label: Some("made".into()),
+        epoch: Some(1_700_000_000),
+        ..Spec::new(&tree, s.join(name))
+    };
+    let mut told = (0, 0);
+    let tally = Tally::default();
+    let terms = Terms::default();
+    let begin = |files, bytes| told = (files, bytes);
+    let first = image(
+        &spec("one.img"),
+        "ext4",
+        terms,
+        &tally,
+        &Direct::new(),
+        begin,
+    );
+    let first = first.expect("an image");
+    // With one name of two: files as they are in it.
+    assert_eq!(told.0, 51);
+    assert!(told.1 > 3 << 20, "{told:?}");
+    assert_eq!(first.time, 1_700_000_000);
+    assert_eq!(made(&spec("two.img"), "ext4"), first);
+    assert!(
+        fs::read(s.join("one.img")).expect("read") == fs::read(s.join("two.img")).expect("read")
+    );
+    s.assert_only(&["one.img", "tree", "two.img"]);
+
+    let Some(mut check) = tool("e2fsprogs", "e2fsck") else {
+        return;
+    };
+    run(check.arg("-fn").arg(s.join("one.img")));
+    let Some(mut debugfs) = tool("e2fsprogs", "debugfs") else {
+        return;
+    };
+    fs::create_dir(s.join("out")).expect("a directory");
+    let rdump = format!("rdump /a {}", s.join("out").display());
+    run(debugfs.args(["-R", &rdump]).arg(s.join("one.img")));
+    differences(&tree.join("a"), &s.join("out/a"));
+    let mut debugfs = tool("e2fsprogs", "debugfs").expect("as before");
+    let said = run(debugfs.args(["-R", "stat /a/1"]).arg(s.join("one.img")));
+    for words in ["User:    12", "Group:    34", "Mode:  04750"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}
+
+#[test]
+fn what_linux_does_not_write_is_made_by_its_own_program() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new("readonly");
+    let tree = s.tree();
+    let packer = tool("squashfs-tools", "mksquashfs");
+    if let (Some(_), Some(mut unpack)) = (packer, tool("squashfs-tools", "unsquashfs")) {
+        // It keeps whole seconds.
+        let whole = Spec {
+            epoch: Some(1_700_000_000),
+            all_times: true,
+            ..Spec::new(&tree, s.join("squashfs.img"))
+        };
+        made(&whole, "squashfs");
+        let out = s.join("out");
+        run(unpack.arg("-d").arg(&out).arg(s.join("squashfs.img")));
+        differences(&tree, &out);
+    }
+    // The files of erofs are shown to its program by FUSE, from this process.
+    let device = "/dev/fuse";
+    if let Err(e) = fs::File::options().read(true).write(true).open(device) {
+        return tane_test_support::skip(format!("{device}: {e}"));
+    }
+    if tool("erofs-utils", "mkfs.erofs").is_none() || !tane_test_support::has_root() {
+        return;
+    }
+    made(&Spec::new(&tree, s.join("erofs.img")), "erofs");
+    let opened = tane::Image::open(s.join("erofs.img")).expect("an image");
+    let mount = opened.mount(None, &tane::MountOptions::new());
+    let mount = mount.expect("a file system");
+    assert_eq!(mount.fstype(), "erofs");
+    for file in ["a/49", "a/b/large", "a/b/nine"] {
+        let there = fs::read(tree.join(file)).expect("a file");
+        assert!(mount.read(file).expect("a file") == there, "{file}");
+    }
+}
+
+#[test]
+fn a_partition_table_and_a_container_go_around_it() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new("around");
+    let spec = Spec {
+        partition_table: Some(tane_make::table::Table::Gpt),
+        ..Spec::new(s.tree(), s.join("disk.qcow2"))
+    };
+    let tally = Tally::default();
+    let terms = Terms::default();
+    let made = image(&spec, "ext4", terms, &tally, &Direct::new(), |_, _| {});
+    let made = made.expect("an image");
+    let opened = tane::Image::open(&spec.image).expect("an image");
+    assert_eq!(opened.disk().size().expect("a size"), made.size);
+    let one = tane::Selector::parse("1").expect("a partition");
+    let mount = opened.mount(Some(&one), &tane::MountOptions::new());
+    let data = mount.expect("a file system").read("/a/7").expect("a file");
+    assert_eq!(data, vec![7; 7 * 131]);
+}
+
+#[test]
+fn what_is_not_made_leaves_nothing_and_says_why() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new("refused");
+    let tree = s.tree();
+    fs::write(s.join("there.img"), "data").expect("a file");
+    fs::write(s.join("bad.mtree"), "a type=none\n").expect("a file");
+    let fails = |spec: &Spec, kind: &str, means: &Direct| {
+        let tally = Tally::default();
+        let terms = Terms::default();
+        let made = image(spec, kind, terms, &tally, means, |_, _| {});
+        made.expect_err("an error")
+    };
+    let direct = Direct::new();
+    let spec = Spec::new(&tree, s.join("there.img"));
+    let error = fails(&spec, "ext4", &direct);
+    assert_eq!(error.errno(), libc::EEXIST);
+    assert!(error.to_string().contains("there.img: exists"), "{error}");
+    assert_eq!(fs::read(s.join("there.img")).expect("a file"), b"data");
+
+    // One that appears while it is made, and a link that leads nowhere.
+    let spec = Spec::new(&tree, s.join("late.img"));
+    let tally = Tally::default();
+    let appears = |_, _| fs::write(&spec.image, "late").expect("a file");
+    let made = image(&spec, "ext4", Terms::default(), &tally, &direct, appears);
+    let error = made.expect_err("an error");
+    assert_eq!(error.errno(), libc::EEXIST);
+    assert!(error.to_string().contains("late.img: exists"), "{error}");
+    assert_eq!(fs::read(s.join("late.img")).expect("a file"), b"late");
+    std::os::unix::fs::symlink("nowhere", s.join("link.img")).expect("a link");
+    let error = fails(&Spec::new(&tree, s.join("link.img")), "ext4", &direct);
+    assert_eq!(error.errno(), libc::EEXIST);
+    assert!(s.join("link.img").is_symlink());
+
+    let spec = Spec::new(&tree, s.join("new.img"));
+    let error = fails(&spec, "zfs", &direct);
+    assert_eq!(error.errno(), libc::EINVAL);
+    assert!(error.to_string().starts_with("zfs is not"), "{error}");
+    let none = Spec::new(s.join("none"), s.join("new.img"));
+    let error = fails(&none, "ext4", &direct);
+    assert!(error.to_string().contains("none: "), "{error}");
+    let bad = Spec {
+        metadata: vec![s.join("bad.mtree")],
+        ..spec.clone()
+    };
+    let error = fails(&bad, "ext4", &direct);
+    assert!(error.to_string().contains("bad.mtree: "), "{error}");
+    let asked = AtomicBool::new(false);
+    let stopping = Direct::stopping(|| {
+        asked.store(true, Relaxed);
+        true
+    });
+    let error = fails(&spec, "ext4", &stopping);
+    assert_eq!(error.errno(), libc::EINTR);
+    assert!(asked.load(Relaxed));
+    s.assert_only(&["bad.mtree", "late.img", "link.img", "there.img", "tree"]);
+}

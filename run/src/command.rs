@@ -1,0 +1,142 @@
+//! What to run, and starting it.
+
+use crate::child::{wait, Child};
+use crate::path;
+use crate::prepared::Prepared;
+use crate::refusal::explain;
+use crate::streams::{connect, Streams};
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use tane::Kernel;
+
+/// A program to run, with its arguments and surroundings.
+#[derive(Clone, Debug)]
+pub struct Command {
+    pub(crate) program: OsString,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) root: PathBuf,
+    pub(crate) directory: PathBuf,
+    pub(crate) user: Option<(u32, u32)>,
+}
+
+/// Why a program did not start.
+#[derive(Debug)]
+pub enum Error {
+    /// It cannot be executed: its name, and why.
+    Program(OsString, String),
+    /// It, or the directory to start in, cannot be found: its name, and where.
+    Missing(OsString, String),
+    /// The kernel or the host has something against it.
+    System(&'static str, io::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Program(name, why) | Self::Missing(name, why) => {
+                write!(f, "{}: {why}", name.display())
+            }
+            Self::System(what, error) => write!(f, "{what}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl Command {
+    /// A program by its path, or by a name that is looked for in PATH.
+    pub fn new(program: impl Into<OsString>) -> Self {
+        Self {
+            program: program.into(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            root: PathBuf::from("/"),
+            directory: PathBuf::from("/"),
+            user: None,
+        }
+    }
+
+    /// One more argument.
+    pub fn arg(mut self, argument: impl Into<OsString>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// A variable, in the place of one of that name; the environment is empty else.
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        let name = name.into();
+        self.environment.retain(|(known, _)| *known != name);
+        self.environment.push((name, value.into()));
+        self
+    }
+
+    /// The program's root directory, by its path inside the kernel: as a rule a
+    /// [`tane::Mount::mount_point`].
+    pub fn root(mut self, root: impl Into<PathBuf>) -> Self {
+        self.root = root.into();
+        self
+    }
+
+    /// The directory it starts in, as it sees it.
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directory = directory.into();
+        self
+    }
+
+    /// Whose it is: user and group, and no further groups. Root's, if not said.
+    pub fn user(mut self, uid: u32, gid: u32) -> Self {
+        self.user = Some((uid, gid));
+        self
+    }
+
+    /// Start it. With a root of its own it has there, where there are directories for them,
+    /// the kernel's /proc, /sys and /dev, and an empty /tmp and /dev/shm in memory. The kernel must be of an image with programs, and booted with
+    /// [`tane::Builder::programs`].
+    pub fn start(&self, kernel: &Kernel, streams: Streams) -> Result<Child, Error> {
+        let tree = kernel
+            .tree(&self.root)
+            .map_err(|e| Error::System("the root directory", e.into()))?;
+        if !tree.metadata(&self.directory).is_ok_and(|m| m.is_dir()) {
+            let name = self.directory.clone().into_os_string();
+            return Err(Error::Missing(name, "there is no such directory".into()));
+        }
+        let path =
+            path::find(&tree, &self.program, &path::of(&self.environment)).map_err(|_| {
+                Error::Missing(self.program.clone(), "is in no directory of PATH".into())
+            })?;
+        let prepared = Prepared::new(self, &path)
+            .map_err(|_| self.refused("an argument has a zero byte in it".into()))?;
+        let (standard, pumps) = connect(kernel, streams).map_err(|e| Error::System("a pipe", e))?;
+        let ends = [0, 1, 2].map(|number: usize| standard.0[number].fd);
+        let (pid, answer) = kernel
+            .spawn(move |kernel| prepared.execute(kernel, ends))
+            .map_err(|e| Error::System("a process", e.into()))?;
+        // Or the output would never end.
+        drop(standard);
+        if answer < 0 {
+            let errno = -answer as i32;
+            wait(kernel, pid).ok();
+            let path = self.directory.join(&path);
+            let why = explain(&tree, &path, errno);
+            let absent = [libc::ENOENT, libc::ENOTDIR].contains(&errno);
+            if why.is_none() && absent {
+                let why = format!("there is no {}", path.display());
+                return Err(Error::Missing(self.program.clone(), why));
+            }
+            let plain = || io::Error::from_raw_os_error(errno).to_string();
+            return Err(self.refused(why.unwrap_or_else(plain)));
+        }
+        Ok(Child {
+            kernel: kernel.clone(),
+            pid,
+            pumps,
+        })
+    }
+
+    fn refused(&self, why: String) -> Error {
+        Error::Program(self.program.clone(), why)
+    }
+}

@@ -1,0 +1,37 @@
+//! Runs ordinary Linux programs on the kernel in this process.
+//!
+//! ```no_run
+//! use tane_run::{Command, Streams};
+//!
+//! let kernel = tane::Kernel::builder().image("tane-run.elf").programs(true).boot()?;
+//! let child = Command::new("/bin/busybox").arg("ls").start(&kernel, Streams::host())?;
+//! std::process::exit(child.wait()?.code());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! ```text
+//! command.rs   what to run, and starting it
+//! prepared.rs  what a new process does before the program is in its place
+//! child.rs     a program that runs, and how it ended
+//! streams.rs   its input and output, pumped from and to the host's
+//! pipe.rs      a pipe inside the kernel
+//! path.rs      where a program is found
+//! refusal.rs   why one cannot be executed, in words
+//! ```
+//!
+//! One program at a time, of one process; it may have threads. See docs/run.md.
+//!
+//! Imports of ours: `tane`.
+
+mod child;
+mod command;
+mod path;
+mod pipe;
+mod prepared;
+mod refusal;
+mod streams;
+
+pub use child::{Child, Ending, Handle};
+pub use command::{Command, Error};
+pub use path::DEFAULT as DEFAULT_PATH;
+pub use streams::Streams;

@@ -1,0 +1,188 @@
+//! What a new process does before a program is in its place.
+
+use crate::command::Command;
+use std::ffi::{CStr, CString, NulError, OsStr};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+use tane::Kernel;
+
+/// A file system of the kernel's own that programs expect.
+struct System {
+    kind: &'static CStr,
+    at: &'static CStr,
+    options: &'static CStr,
+}
+
+const SYSTEM: [System; 5] = [
+    System {
+        kind: c"proc",
+        at: c"/proc",
+        options: c"",
+    },
+    System {
+        kind: c"sysfs",
+        at: c"/sys",
+        options: c"",
+    },
+    System {
+        kind: c"devtmpfs",
+        at: c"/dev",
+        options: c"",
+    },
+    System {
+        kind: c"tmpfs",
+        at: c"/dev/shm",
+        options: c"mode=1777",
+    },
+    System {
+        kind: c"tmpfs",
+        at: c"/tmp",
+        options: c"mode=1777",
+    },
+];
+
+/// What udev makes beside the devices; programs name them.
+const LINKS: [(&CStr, &CStr); 4] = [
+    (c"/proc/self/fd", c"/dev/fd"),
+    (c"/proc/self/fd/0", c"/dev/stdin"),
+    (c"/proc/self/fd/1", c"/dev/stdout"),
+    (c"/proc/self/fd/2", c"/dev/stderr"),
+];
+
+/// All that the new process needs, as the calls want it.
+pub struct Prepared {
+    root: CString,
+    has_own_root: bool,
+    user: Option<(u32, u32)>,
+    directory: CString,
+    path: CString,
+    arguments: Vec<CString>,
+    environment: Vec<CString>,
+}
+
+fn text(text: impl AsRef<OsStr>) -> Result<CString, NulError> {
+    CString::new(text.as_ref().as_bytes())
+}
+
+/// What failed, as an errno.
+type Done = Result<(), i64>;
+
+/// Calls of the new process.
+struct Calls<'k>(&'k Kernel);
+
+impl Calls<'_> {
+    fn answer(&self, nr: i64, args: &[u64]) -> i64 {
+        let mut six = [0; 6];
+        six[..args.len()].copy_from_slice(args);
+        // SAFETY: the strings live until the program is in their place.
+        unsafe { self.0.syscall(nr, six) }
+    }
+
+    fn call(&self, nr: i64, args: &[u64]) -> Done {
+        match self.answer(nr, args) {
+            errno @ ..0 => Err(errno),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn address(text: &CStr) -> u64 {
+    text.as_ptr() as u64
+}
+
+impl Prepared {
+    pub fn new(command: &Command, path: &Path) -> Result<Self, NulError> {
+        let words = std::iter::once(&command.program).chain(&command.arguments);
+        let variables = command.environment.iter().map(|(name, value)| {
+            let mut both = name.clone().into_vec();
+            both.push(b'=');
+            both.extend(value.as_bytes());
+            CString::new(both)
+        });
+        Ok(Self {
+            root: text(&command.root)?,
+            has_own_root: command.root != Path::new("/"),
+            user: command.user,
+            directory: text(&command.directory)?,
+            path: text(path)?,
+            arguments: words.map(text).collect::<Result<_, _>>()?,
+            environment: variables.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// As the new process: its surroundings, then the program in its place. Returns
+    /// only what failed, or 0 when the program is there.
+    pub fn execute(&self, kernel: &Kernel, standard: [u64; 3]) -> i64 {
+        let calls = Calls(kernel);
+        if let Err(errno) = self.surround(&calls, standard) {
+            return errno;
+        }
+        let pointers = |words: &[CString]| {
+            let words = words.iter().map(|w| w.as_ptr());
+            words.chain([std::ptr::null()]).collect::<Vec<_>>()
+        };
+        let (arguments, environment) = (pointers(&self.arguments), pointers(&self.environment));
+        let args = [
+            address(&self.path),
+            arguments.as_ptr() as u64,
+            environment.as_ptr() as u64,
+        ];
+        calls.answer(libc::SYS_execve, &args)
+    }
+
+    fn surround(&self, calls: &Calls, standard: [u64; 3]) -> Done {
+        for (number, end) in standard.into_iter().enumerate() {
+            calls.call(libc::SYS_dup2, &[end, number as u64])?;
+        }
+        calls.call(libc::SYS_close_range, &[3, u32::MAX.into(), 0])?;
+        calls.call(libc::SYS_setsid, &[])?;
+        if self.has_own_root {
+            // Programs show it, and look for themselves by it. Linux's own is "(none)".
+            let name = c"tane";
+            let length = name.count_bytes() as u64;
+            calls.answer(libc::SYS_sethostname, &[address(name), length]);
+            // The mounts go with the process.
+            calls.call(libc::SYS_unshare, &[libc::CLONE_NEWNS as u64])?;
+            let private = libc::MS_REC | libc::MS_PRIVATE;
+            calls.call(libc::SYS_mount, &[0, address(c"/"), 0, private, 0])?;
+        }
+        calls.call(libc::SYS_chroot, &[address(&self.root)])?;
+        calls.call(libc::SYS_chdir, &[address(c"/")])?;
+        if self.has_own_root {
+            mount_system(calls)?;
+        }
+        calls.call(libc::SYS_umask, &[0o022])?;
+        if let Some((uid, gid)) = self.user {
+            calls.call(libc::SYS_setgroups, &[0, 0])?;
+            calls.call(libc::SYS_setgid, &[gid.into()])?;
+            calls.call(libc::SYS_setuid, &[uid.into()])?;
+        }
+        calls.call(libc::SYS_chdir, &[address(&self.directory)])
+    }
+}
+
+/// Of a root without these directories, and of a kernel without these file systems, they
+/// are absent. From within the root: a directory there may be a link to another.
+fn mount_system(calls: &Calls) -> Done {
+    for System { kind, at, options } in SYSTEM {
+        let words = [kind, at, kind].map(address);
+        let args = [words[0], words[1], words[2], 0, address(options)];
+        match calls.call(libc::SYS_mount, &args) {
+            Err(errno) if !is_absence(errno) => return Err(errno),
+            Ok(()) if at == c"/dev" => {
+                for (to, name) in LINKS {
+                    // There from the last program, or from whoever made the kernel's /dev.
+                    calls.answer(libc::SYS_symlink, &[address(to), address(name)]);
+                }
+                calls.answer(libc::SYS_mkdir, &[address(c"/dev/shm"), 0o755]);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn is_absence(errno: i64) -> bool {
+    let absence = [libc::ENOENT, libc::ENOTDIR, libc::ENODEV];
+    absence.iter().any(|known| errno == -i64::from(*known))
+}
