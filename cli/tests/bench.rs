@@ -4,7 +4,6 @@
 mod common;
 
 use common::*;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -22,8 +21,7 @@ fn put_bench(dir: &Path, greeting: &str) {
     let path = dir.join("tane-bench");
     let script = format!("#!/bin/sh\necho {greeting}\nprintf '%s\\n' \"$@\"\nexit 7\n");
     std::fs::write(&path, script).expect("a script");
-    let mode = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(&path, mode).expect("its mode");
+    make_executable(&path);
 }
 
 fn command(s: &Scratch, tane: &Path) -> Command {

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::process::Command;
+
 use common::{succeed, text, Scratch};
 
 const SUM: &str = r#"
@@ -90,10 +92,14 @@ fn a_module_that_cannot_be_written_to_stays() {
     let s = Scratch::new();
     s.write("one.c", b"int f(void) { return 1; }\n");
     succeed(s.tane().args(["build", "one.c"]));
-    // A program that runs is not written to (ETXTBSY), by root neither.
-    std::fs::copy("/bin/sleep", s.join("tool")).expect("a copy");
-    let mut running = std::process::Command::new(s.join("tool"));
-    let mut running = running.arg("600").spawn().expect("it runs");
+    // A program that runs is not written to (ETXTBSY), by root neither. It is copied by a
+    // process of its own: a descriptor open for writing here would come into what another
+    // test forks meanwhile, and keep the copy from being executed.
+    succeed(Command::new("cp").arg("/bin/sleep").arg(s.join("tool")));
+    let mut running = Command::new(s.join("tool"))
+        .arg("600")
+        .spawn()
+        .expect("it runs");
     let before = s.read("tool");
     let (code, said) = refused(&s, &["build", "one.c", "-o", "tool", "--force"]);
     running.kill().expect("it is there");

@@ -58,9 +58,7 @@ impl Scratch {
 
     /// Has a file be executed.
     pub fn make_executable(&self, name: &str) {
-        use std::os::unix::fs::PermissionsExt;
-        let mode = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(self.join(name), mode).expect("its mode");
+        make_executable(&self.join(name));
     }
 
     /// An ext4 image, of a directory's contents or empty.
@@ -174,6 +172,21 @@ pub fn assert_same(a: &[String], b: &[String]) {
 
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Has a file be executed. Another program copies it: while it was written here, a child
+/// that another test was starting may have got the descriptor, and for as long as that is
+/// open nobody can execute the file (ETXTBSY).
+pub fn make_executable(path: &Path) {
+    let written = path.with_extension("written");
+    std::fs::rename(path, &written).expect("another name");
+    succeed(
+        Command::new("install")
+            .args(["-m", "755"])
+            .arg(&written)
+            .arg(path),
+    );
+    std::fs::remove_file(&written).expect("the first copy");
 }
 
 pub fn succeed(command: &mut Command) -> Output {
