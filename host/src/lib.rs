@@ -23,7 +23,9 @@
 //! signals.rs   faults and injected interrupts
 //! run.rs       host threads that run the program of a process, and come in for it
 //! run_counts.rs what programs asked for, counted
-//! run_block.rs the way out into it and back, and what handlers need
+//! run_block.rs what each keeps beside its stack
+//! run_enter.rs the way into the program and back
+//! run_handlers.rs what signal handlers do when it comes in
 //! ops.rs       what the kernel asks of its host
 //! clock.rs     the host's clocks, or time that stands still
 //! log.rs       the kernel's log
@@ -72,6 +74,8 @@ mod reap;
 mod run;
 mod run_block;
 mod run_counts;
+mod run_enter;
+mod run_handlers;
 mod service;
 mod shared;
 mod signals;

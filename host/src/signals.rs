@@ -7,7 +7,7 @@ use crate::abi::PtRegs;
 use crate::address::Virtual;
 use crate::cpu::{self, Cpu};
 use crate::inner::Inner;
-use crate::run_block;
+use crate::run_handlers;
 use crate::thread::{self, Tid};
 #[cfg(tane_tsan)]
 use crate::tsan::set_action;
@@ -18,7 +18,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::Mutex;
 
-/// SIGSYS is a program's system call (run_block.rs).
+/// SIGSYS is a program's system call (run_handlers.rs).
 const FAULTS: [i32; 6] = [
     libc::SIGSYS,
     libc::SIGSEGV,
@@ -203,13 +203,13 @@ pub(crate) unsafe extern "C" fn handler(
         match find(rip, rsp) {
             Some(kernel) => interrupted(kernel, regs),
             // SAFETY: what the host gave us.
-            None => unsafe { run_block::called(context) },
+            None => unsafe { run_handlers::called(context) },
         }
         return;
     }
     if signal == libc::SIGSYS {
         // SAFETY: what the host gave us.
-        if !unsafe { run_block::call(info, context) } {
+        if !unsafe { run_handlers::call(info, context) } {
             // SAFETY: what the host gave us.
             unsafe { chain(signal, info, context) };
         }
@@ -235,7 +235,7 @@ pub(crate) unsafe extern "C" fn handler(
         return;
     }
     // SAFETY: what the host gave us.
-    if unsafe { run_block::trap(signal, info, context) } {
+    if unsafe { run_handlers::trap(signal, info, context) } {
         return;
     }
     if signal == libc::SIGSEGV && code > 0 && user_fault(Virtual(address), error) {
