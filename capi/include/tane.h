@@ -994,7 +994,8 @@ struct tane_make_options {
 	size_t size;
 	uint32_t flags;			/* TANE_MAKE_ */
 	uint32_t sector_size;		/* of the disk, in bytes; 0: 512 */
-	/* ext2 to ext4, xfs, btrfs, f2fs, vfat, squashfs, erofs; NULL: ext4 */
+	/* ext2 to ext4, xfs, btrfs, f2fs, vfat, squashfs, erofs; NULL: ext4, or as the file
+	   that describes a disk says */
 	const char *fs;
 	uint64_t image_size;		/* in bytes; 0: what the files take */
 	uint64_t epoch;			/* seconds since 1970 */
@@ -1027,12 +1028,13 @@ struct tane_made {
 	uint64_t bytes;		/* of data; holes have none */
 	uint64_t losses;
 	uint64_t failures;
-	char uuid[40];		/* of the file system */
+	char uuid[40];		/* of the file system, or of a disk's partition table */
 };
 
 /*
  * Make an image with a file system of the files of source: a directory, a tar
- * archive, or a container image as a directory or an archive. Its mkfs is run, and
+ * archive, or a container image as a directory or an archive; or the disk with several
+ * partitions that a file NAME.toml describes, in the terms of repart.d(5). Its mkfs is run, and
  * a kernel is booted in this process to write the files; nobody needs to be root.
  * The same input gives the same bytes as "tane make-image" gives. options and made
  * may be NULL.

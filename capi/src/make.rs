@@ -155,7 +155,7 @@ unsafe fn make(
         tally.tell();
     };
     let means = Direct::stopping(|| tally.is_cancelled());
-    let kind = kind.as_deref().unwrap_or("ext4");
+    let kind = kind.as_deref();
     let outcome = tane_make::image(&spec, kind, terms, &tally, &means, begin);
     let (counts, losses, failures) = (tally.counts(), tally.losses(), tally.failures());
     let string = |bytes: &[u8]| {

@@ -160,6 +160,11 @@ impl Gathered {
         }
     }
 
+    /// At which the clock of the Linux that writes stands, in seconds since 1970.
+    pub fn time(&self) -> u64 {
+        self.times.latest.sec.max(0) as u64
+    }
+
     /// `more`: what tells it from others of the same content.
     pub fn identity(&self, args: &Spec, kind: &str, size: u64, more: &str) -> Identity {
         let made_with = format!(
@@ -191,7 +196,7 @@ impl Gathered {
             size,
             inodes: self.plan.inodes,
             working_set: self.plan.working_set,
-            time: self.times.latest.sec.max(0) as u64,
+            time: self.time(),
             label: args.label.as_deref(),
             uuid: args.uuid.as_deref().unwrap_or(&identity.uuid),
             identity,

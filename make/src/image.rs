@@ -3,9 +3,12 @@
 use crate::build::{build, Files};
 use crate::container::Container;
 use crate::error::{Error, Result};
-use crate::file::exists;
+use crate::file::{exists, Unfinished};
 use crate::gather::{Gathered, Spec};
+use crate::layout::{is_layout, Layout};
 use crate::means::{By, Means};
+use crate::partitions::{Disk, DiskFiles, Placed};
+use crate::plan::uuid_text;
 use crate::table::Table;
 use tane::images::{Format, Lock};
 use tane_copy::Tally;
@@ -26,10 +29,13 @@ pub struct Terms {
 pub struct Made {
     /// Bytes of the disk.
     pub size: u64,
-    /// The file system's; of a squashfs, which has none, what would be its.
+    /// The file system's; of a squashfs, which has none, what would be its. Of a disk with
+    /// several partitions that of its table.
     pub uuid: String,
-    /// The time that it was for its Linux, in seconds since 1970.
+    /// The time that it was for its Linux, in seconds since 1970; of several the newest.
     pub time: u64,
+    /// Of a disk that was described by a file, in their order on it.
+    pub partitions: Vec<Placed>,
 }
 
 /// Makes an image with a file system of this kind (`ext2` to `ext4`, `xfs`, `btrfs`, `f2fs`,
@@ -42,15 +48,29 @@ pub struct Made {
 /// Errors: EEXIST if the image is there and is not to be replaced; that of the first file
 /// that could not be read or written, all of which are in the tally; EINTR if the means or
 /// the tally said stop; ENOENT if a program is missing.
+///
+/// A source `NAME.toml` describes a disk with several partitions; `kind` is then None, which
+/// else means ext4.
 pub fn image(
     spec: &Spec,
-    kind: &str,
+    kind: Option<&str>,
     terms: Terms,
     tally: &Tally,
     means: &dyn Means,
     begin: impl FnOnce(u64, u64),
 ) -> Result<Made> {
-    spec.check(kind)?;
+    let layout = match is_layout(&spec.source) {
+        true if kind.is_some() => {
+            let text = "--fs is said of each partition, in the TOML file";
+            return Err(Error::Usage(text.into()));
+        }
+        true => Some(Disk::layout(spec)?),
+        false => None,
+    };
+    let kind = kind.unwrap_or("ext4");
+    if layout.is_none() {
+        spec.check(kind)?;
+    }
     let path = &spec.image;
     // A link that leads nowhere is there, too.
     if !terms.force && path.symlink_metadata().is_ok() {
@@ -62,8 +82,35 @@ pub fn image(
         false => None,
     };
     let container = Container::of(path, terms.format)?;
-    let files = Files::create(path, spec.partition_table)?;
-    let found = Gathered::of(spec, kind, means)?;
+    let by = By {
+        observer: tally,
+        means,
+    };
+    let (new, made) = match &layout {
+        Some(layout) => disk(spec, layout, by, begin)?,
+        None => file_system(spec, kind, by, begin)?,
+    };
+    judge(tally, terms, means)?;
+    let new = match container {
+        Some(container) => container.fill(&new)?,
+        None => new,
+    };
+    match terms.force {
+        true => new.finish(path)?,
+        false => new.finish_new(path)?,
+    }
+    Ok(made)
+}
+
+/// A file system, alone or in the one partition of a disk.
+fn file_system(
+    spec: &Spec,
+    kind: &str,
+    by: By,
+    begin: impl FnOnce(u64, u64),
+) -> Result<(Unfinished, Made)> {
+    let files = Files::create(&spec.image, spec.partition_table)?;
+    let found = Gathered::of(spec, kind, by.means)?;
     let (before, after) = spec.partition_table.map_or((0, 0), Table::room);
     let size = match spec.size {
         Some(size) => size.checked_sub(before + after).filter(|size| *size > 0),
@@ -74,28 +121,42 @@ pub fn image(
         Error::Usage(text.into())
     })?;
     begin(found.plan.files, found.plan.bytes);
-    found.complain(tally);
+    found.complain(by.observer);
     let identity = found.identity(spec, kind, size, "");
     let recipe = found.recipe(spec, kind, size, &identity);
-    let by = By {
-        observer: tally,
-        means,
-    };
     let (new, size) = build(&recipe, files, by)?;
-    judge(tally, terms, means)?;
-    let new = match container {
-        Some(container) => container.fill(&new)?,
-        None => new,
-    };
-    match terms.force {
-        true => new.finish(path)?,
-        false => new.finish_new(path)?,
-    }
-    Ok(Made {
+    let made = Made {
         size,
         uuid: recipe.uuid.to_owned(),
         time: recipe.time,
-    })
+        partitions: Vec::new(),
+    };
+    Ok((new, made))
+}
+
+/// A disk with several partitions.
+fn disk(
+    spec: &Spec,
+    layout: &Layout,
+    by: By,
+    begin: impl FnOnce(u64, u64),
+) -> Result<(Unfinished, Made)> {
+    let files = DiskFiles::create(&spec.image, layout)?;
+    let disk = Disk::of(layout, spec, files, by.means)?;
+    let (files, bytes) = disk.total();
+    begin(files, bytes);
+    for found in disk.gathered() {
+        found.complain(by.observer);
+    }
+    let (time, uuid) = (disk.time(), uuid_text(u128::from_be_bytes(disk.id())));
+    let (new, partitions) = disk.build(by)?;
+    let made = Made {
+        size: new.size()?,
+        uuid,
+        time,
+        partitions,
+    };
+    Ok((new, made))
 }
 
 fn locked(spec: &Spec) -> Result<Lock> {

@@ -23,6 +23,7 @@
 //! tool.rs mkfs.rs    programs that make empty file systems
 //! table.rs     a partition table
 //! layout.rs    what is on several partitions, by a TOML file
+//!   partitions.rs  such a disk
 //! readonly.rs  squashfs and erofs
 //!   limits.rs      what they cannot hold
 //!   namespace.rs   their program takes itself for another user
@@ -61,6 +62,7 @@ pub mod mkfs;
 mod mtree;
 mod namespace;
 mod oci;
+pub mod partitions;
 mod piece;
 mod plan;
 mod readonly;

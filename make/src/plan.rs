@@ -143,7 +143,12 @@ fn uuid_bits(bits: u128) -> u128 {
 }
 
 fn uuid(bits: u128) -> String {
-    let hex = format!("{:032x}", uuid_bits(bits));
+    uuid_text(uuid_bits(bits))
+}
+
+/// As UUIDs are written.
+pub(crate) fn uuid_text(bits: u128) -> String {
+    let hex = format!("{bits:032x}");
     let parts = [
         &hex[..8],
         &hex[8..12],

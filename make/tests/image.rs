@@ -79,7 +79,7 @@ fn made(spec: &Spec, kind: &str) -> Made {
     let tally = Tally::default();
     let made = image(
         spec,
-        kind,
+        Some(kind),
         Terms::default(),
         &tally,
         &Direct::new(),
@@ -118,14 +118,7 @@ fn an_image_has_all_files_and_is_the_same_each_time() {
     let tally = Tally::default();
     let terms = Terms::default();
     let begin = |files, bytes| told = (files, bytes);
-    let first = image(
-        &spec("one.img"),
-        "ext4",
-        terms,
-        &tally,
-        &Direct::new(),
-        begin,
-    );
+    let first = image(&spec("one.img"), None, terms, &tally, &Direct::new(), begin);
     let first = first.expect("an image");
     // With one name of two: files as they are in it.
     assert_eq!(told.0, 51);
@@ -206,12 +199,60 @@ fn a_partition_table_and_a_container_go_around_it() {
     };
     let tally = Tally::default();
     let terms = Terms::default();
-    let made = image(&spec, "ext4", terms, &tally, &Direct::new(), |_, _| {});
+    let made = image(&spec, None, terms, &tally, &Direct::new(), |_, _| {});
     let made = made.expect("an image");
     let opened = tane::Image::open(&spec.image).expect("an image");
     assert_eq!(opened.disk().size().expect("a size"), made.size);
     let one = tane::Selector::parse("1").expect("a partition");
     let mount = opened.mount(Some(&one), &tane::MountOptions::new());
+    let data = mount.expect("a file system").read("/a/7").expect("a file");
+    assert_eq!(data, vec![7; 7 * 131]);
+}
+
+#[test]
+fn a_file_that_describes_a_disk_is_a_source_as_for_the_command() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new("layout");
+    s.tree();
+    let layout = "[[partition]]\ntype = 'esp'\nfs = 'vfat'\nsize = '40M'\n\
+                  [[partition]]\nfs = 'ext4'\nsource = 'tree'\nlabel = 'root'\n";
+    fs::write(s.join("disk.toml"), layout).expect("a file");
+    let spec = Spec::new(s.join("disk.toml"), s.join("disk.img"));
+    let (tally, terms, direct) = (Tally::default(), Terms::default(), Direct::new());
+    let error = image(&spec, Some("xfs"), terms, &tally, &direct, |_, _| {});
+    let error = error.expect_err("an error");
+    assert!(error.to_string().contains("of each partition"), "{error}");
+    let mut told = (0, 0);
+    let begin = |files, bytes| told = (files, bytes);
+    let made = image(&spec, None, terms, &tally, &direct, begin).expect("an image");
+    assert_eq!(told.0, 51);
+    s.assert_only(&["disk.img", "disk.toml", "tree"]);
+    let [esp, root] = &made.partitions[..] else {
+        panic!("{made:?}");
+    };
+    assert_eq!((esp.start, esp.size), (1 << 20, 40 << 20));
+    assert_eq!(
+        (root.start, root.label.as_deref()),
+        (41 << 20, Some("root"))
+    );
+    let Some(mut blkid) = tool("util-linux", "blkid") else {
+        return;
+    };
+    let told = run(blkid
+        .args(["-p", "-o", "value", "-s", "PTUUID"])
+        .arg(&spec.image));
+    assert_eq!(told.trim(), made.uuid);
+    let mut blkid = tool("util-linux", "blkid").expect("as before");
+    let offset = format!("--offset={}", root.start);
+    let told = run(blkid
+        .args(["-p", "-o", "value", "-s", "UUID", &offset])
+        .arg(&spec.image));
+    assert_eq!(Some(told.trim()), root.uuid.as_deref());
+    let opened = tane::Image::open(&spec.image).expect("an image");
+    let two = tane::Selector::parse("2").expect("a partition");
+    let mount = opened.mount(Some(&two), &tane::MountOptions::new());
     let data = mount.expect("a file system").read("/a/7").expect("a file");
     assert_eq!(data, vec![7; 7 * 131]);
 }
@@ -228,7 +269,7 @@ fn what_is_not_made_leaves_nothing_and_says_why() {
     let fails = |spec: &Spec, kind: &str, means: &Direct| {
         let tally = Tally::default();
         let terms = Terms::default();
-        let made = image(spec, kind, terms, &tally, means, |_, _| {});
+        let made = image(spec, Some(kind), terms, &tally, means, |_, _| {});
         made.expect_err("an error")
     };
     let direct = Direct::new();
@@ -242,7 +283,7 @@ fn what_is_not_made_leaves_nothing_and_says_why() {
     let spec = Spec::new(&tree, s.join("late.img"));
     let tally = Tally::default();
     let appears = |_, _| fs::write(&spec.image, "late").expect("a file");
-    let made = image(&spec, "ext4", Terms::default(), &tally, &direct, appears);
+    let made = image(&spec, None, Terms::default(), &tally, &direct, appears);
     let error = made.expect_err("an error");
     assert_eq!(error.errno(), libc::EEXIST);
     assert!(error.to_string().contains("late.img: exists"), "{error}");

@@ -55,7 +55,7 @@ def make_image(
     source: _Path,
     image: _Path,
     *,
-    fs: str = "ext4",
+    fs: str | None = None,
     size: int | None = None,
     label: str | None = None,
     uuid: str | None = None,
@@ -77,7 +77,8 @@ def make_image(
     callback: Progress | None = None,
 ) -> Made:
     """Make an image with a file system of the files of `source`: a directory, a tar
-    archive or a container image. The same input gives the same bytes, those of `tane
+    archive or a container image, ext4 unless `fs` says another; or the disk with several
+    partitions that a file NAME.toml describes. The same input gives the same bytes, those of `tane
     make-image`, whose options the arguments are (docs/cli.md). Its mkfs is run, and a
     kernel in this process writes the files, without a jail.
 

@@ -58,6 +58,22 @@ def test_an_image_has_the_files_and_is_the_same_each_time(
         assert mount.stat("d/hard").st_ino == mount.stat("f").st_ino
 
 
+def test_a_file_that_describes_a_disk_is_a_source_too(
+    tree: Path, tmp_path: Path
+) -> None:
+    layout, image = tmp_path / "disk.toml", tmp_path / "disk.img"
+    layout.write_text(
+        "[[partition]]\ntype = 'bios'\nsize = '1M'\n"
+        f"[[partition]]\nfs = 'ext4'\nsource = '{tree.name}'\n"
+    )
+    with pytest.raises(OSError, match="of each partition"):
+        tane.make_image(layout, image, fs="ext4")
+    made = tane.make_image(layout, image)
+    assert (made.size, made.files) == (image.stat().st_size, 1)
+    with tane.open(image, 2) as mount:
+        assert mount.read_bytes("f") == (tree / "f").read_bytes()
+
+
 def test_what_is_not_made_leaves_nothing(tree: Path, tmp_path: Path) -> None:
     image = tmp_path / "new.img"
     with pytest.raises(FileNotFoundError, match="none"):

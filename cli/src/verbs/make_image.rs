@@ -213,7 +213,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     }
     let kind = global.fs.as_deref().unwrap_or("ext4");
     let spec = args.spec(global)?;
-    check(kind, &spec)?;
+    spec.check(kind).map_err(said)?;
     let place = replaceable(&args, global)?;
     let files = Files::create(&args.image, spec.partition_table)?;
     if !is_read_only(kind) {
@@ -321,12 +321,12 @@ pub fn finish(
     })
 }
 
-/// An error unless that kind can be made, and made so.
-pub fn check(kind: &str, spec: &Spec) -> Result<()> {
-    spec.check(kind).map_err(|e| match e {
+/// What the engine says of the command's words.
+pub fn said(e: Error) -> Failure {
+    match e {
         Error::Usage(text) => Failure::usage(format!("make-image: {text}")),
         e => e.into(),
-    })
+    }
 }
 
 /// Into a jail, for what reads archives and for the programs. Those of squashfs and erofs
