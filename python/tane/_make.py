@@ -77,10 +77,10 @@ def make_image(
     callback: Progress | None = None,
 ) -> Made:
     """Make an image with a file system of the files of `source`: a directory, a tar
-    archive or a container image, ext4 unless `fs` says another; or the disk with several
-    partitions that a file NAME.toml describes. The same input gives the same bytes, those of `tane
-    make-image`, whose options the arguments are (docs/cli.md). Its mkfs is run, and a
-    kernel in this process writes the files, without a jail.
+    archive or a container image, ext4 unless `fs` says another; or the disk with
+    several partitions that a file NAME.toml describes. The same input gives the same
+    bytes, those of `tane make-image`, whose options the arguments are (docs/cli.md).
+    Its mkfs is run, and a kernel in this process writes the files, without a jail.
 
     The image appears under its name when it is complete, and not at all if this raises.
     What had to be left behind is a LossWarning, or a LossError if `strict`.
