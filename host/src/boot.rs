@@ -133,8 +133,8 @@ impl Builder {
         #[cfg(tane_tsan)]
         crate::tsan::prepare();
         cpu::detect();
-        bias::prepare();
         fork::watch();
+        bias::prepare();
         let cpus = self.cpus.clamp(1, abi::MAX_VCPUS as u32);
         if cpus > image.header.smp {
             return Err(BootError::Options(
@@ -295,6 +295,9 @@ fn start(inner: &Arc<Inner>, working_set: u64) -> Result<(), BootError> {
     let answer = inner.finish(caller, cpu, exit.reason);
     if answer == GONE {
         return Err(BootError::Died(inner.last_words()));
+    }
+    if let Some(member) = &inner.member {
+        member.is_up_now();
     }
     Ok(())
 }

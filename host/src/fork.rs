@@ -3,9 +3,13 @@
 //! shared gets a process for the child, before the host makes the child itself; one that
 //! is not stays the parent's.
 
+use crate::bias;
 use crate::cpu;
-use crate::inner::{self, Inner};
+use crate::inner::{self, Inner, Known};
 use crate::member::Copy;
+use crate::provisions;
+use crate::signals;
+use crate::spin;
 use crate::thread;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,11 +18,19 @@ use std::sync::{Arc, Once};
 /// How many forks lie between this process and its first kernel.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
-/// What was made for the fork that this thread is in, by kernel.
-type Made = Vec<(Arc<Inner>, Copy)>;
+/// A fork that this thread is in.
+struct Fork {
+    /// What was made for it, by kernel.
+    made: Vec<(Arc<Inner>, Copy)>,
+    errno: i32,
+    /// What other threads may have locked is free in the child. None: the thread is in
+    /// another fork, and has them.
+    locks: Option<(signals::Registry, Known, provisions::Locked)>,
+}
 
 thread_local! {
-    static MADE: RefCell<Made> = const { RefCell::new(Vec::new()) };
+    /// More than one: another library's handler forks.
+    static UNDER_WAY: RefCell<Vec<Fork>> = const { RefCell::new(Vec::new()) };
     /// By kernel's id, the process that this thread's last fork made; 0: none.
     static LAST: RefCell<Vec<(u64, i32)>> = const { RefCell::new(Vec::new()) };
 }
@@ -46,41 +58,73 @@ pub fn last(id: u64) -> Option<i32> {
     Some(LAST.try_with(find).ok()??.1)
 }
 
-fn take() -> Made {
-    let made = MADE.try_with(|made| {
-        made.try_borrow_mut()
-            .map(|mut made| std::mem::take(&mut *made))
-    });
-    made.ok().and_then(Result::ok).unwrap_or_default()
+fn errno() -> &'static mut i32 {
+    // SAFETY: this thread's own, which nobody else refers to meanwhile.
+    unsafe { &mut *libc::__errno_location() }
+}
+
+fn under_way<T>(work: impl FnOnce(&mut Vec<Fork>) -> T) -> Option<T> {
+    let work =
+        |forks: &RefCell<Vec<Fork>>| forks.try_borrow_mut().ok().map(|mut all| work(&mut all));
+    UNDER_WAY.try_with(work).ok().flatten()
 }
 
 extern "C" fn prepare() {
+    let before = *errno();
+    // In the child nobody would ever finish what another thread has begun.
+    bias::prepare();
+    spin::prepare();
     // In a doorbell a call would wait for itself.
-    if !cpu::is_inside() {
-        let mut last = Vec::new();
-        let made = inner::shared().into_iter().filter_map(|kernel| {
-            let copy = kernel.prepare_fork().ok();
-            let pid = copy.as_ref().map_or(0, |copy| copy.pid);
-            last.push((kernel.id, pid));
-            Some((kernel, copy?))
+    let inside = cpu::is_inside();
+    let mut last = Vec::new();
+    let made = inner::shared().into_iter().filter_map(|kernel| {
+        let copy = (!inside).then(|| kernel.prepare_fork().ok()).flatten();
+        let pid = copy.as_ref().map_or(0, |copy| copy.pid);
+        last.push((kernel.id, pid));
+        Some((kernel, copy?))
+    });
+    let made = made.collect();
+    LAST.try_with(|to| to.replace(last)).ok();
+    under_way(|forks| {
+        let outer = forks.is_empty();
+        forks.push(Fork {
+            made,
+            errno: before,
+            locks: outer.then(|| (signals::lock(), inner::lock(), provisions::lock())),
         });
-        let made: Made = made.collect();
-        LAST.try_with(|to| to.replace(last)).ok();
-        MADE.try_with(|to| to.replace(made)).ok();
-    }
-    // SAFETY: this thread's own. Only a fork that fails writes it before `in_parent`.
-    unsafe { *libc::__errno_location() = 0 };
+    });
+    // Only a fork that fails writes it before `in_parent`.
+    *errno() = 0;
 }
 
 extern "C" fn in_parent() {
-    // SAFETY: this thread's own.
+    let now = *errno();
     let failed = matches!(
-        unsafe { *libc::__errno_location() },
+        now,
         libc::EAGAIN | libc::ENOMEM | libc::ENOSYS | libc::EPERM
     );
-    for (kernel, copy) in take() {
+    let Some(fork) = under_way(Vec::pop).flatten() else {
+        return;
+    };
+    drop(fork.locks);
+    for (kernel, copy) in fork.made {
+        if failed {
+            forget(kernel.id);
+        }
         kernel.after_fork(&copy, failed);
     }
+    *errno() = if failed { now } else { fork.errno };
+}
+
+/// No process of that kernel's came of the last fork.
+fn forget(id: u64) {
+    let clear = |last: &RefCell<Vec<(u64, i32)>>| {
+        let mut last = last.borrow_mut();
+        last.iter_mut()
+            .filter(|(kernel, _)| *kernel == id)
+            .for_each(|(_, pid)| *pid = 0);
+    };
+    LAST.try_with(clear).ok();
 }
 
 extern "C" fn in_child() {
@@ -88,7 +132,12 @@ extern "C" fn in_child() {
     thread::in_child();
     // Not the owner of a CPU that this thread's original keeps.
     cpu::set_gs(0);
-    for (kernel, copy) in take() {
+    let Some(fork) = under_way(Vec::pop).flatten() else {
+        return;
+    };
+    drop(fork.locks);
+    for (kernel, copy) in fork.made {
         kernel.become_copy(&copy, forks);
     }
+    *errno() = fork.errno;
 }

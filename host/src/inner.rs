@@ -15,7 +15,7 @@ use crate::run_counts::Counts;
 use crate::thread::Tid;
 use crate::{fork, service, signals};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard, Weak};
 use std::thread::JoinHandle;
 
 pub(crate) struct Inner {
@@ -77,11 +77,24 @@ pub(crate) struct Parts {
 
 /// Those that forks of this process are going to share.
 pub(crate) fn shared() -> Vec<Arc<Inner>> {
-    let kernels = KERNELS.read().unwrap_or_else(|e| e.into_inner());
-    let alive = kernels.iter().filter_map(|(_, kernel)| kernel.upgrade());
-    alive
-        .filter(|k| k.member.is_some() && !k.is_foreign() && !k.is_dead())
-        .collect()
+    let alive = || -> Vec<_> {
+        let kernels = KERNELS.read().unwrap_or_else(PoisonError::into_inner);
+        let alive = kernels.iter().filter_map(|(_, kernel)| kernel.upgrade());
+        alive.collect()
+    };
+    // Not with the lock: one of them may be dropped here.
+    let is_shared = |kernel: &Arc<Inner>| {
+        let up = kernel.member.as_ref().is_some_and(Member::is_up);
+        up && !kernel.is_foreign() && !kernel.is_dead()
+    };
+    alive().into_iter().filter(is_shared).collect()
+}
+
+/// No kernel is made or dropped while it exists, nor looked for.
+pub(crate) type Known = RwLockWriteGuard<'static, Vec<(u64, Weak<Inner>)>>;
+
+pub(crate) fn lock() -> Known {
+    KERNELS.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Inner {
@@ -123,10 +136,7 @@ impl Inner {
             return None;
         }
         let inner = Arc::new(inner);
-        KERNELS
-            .write()
-            .unwrap_or_else(|e| e.into_inner())
-            .push((inner.id, Arc::downgrade(&inner)));
+        lock().push((inner.id, Arc::downgrade(&inner)));
         Some(inner)
     }
 
@@ -310,17 +320,18 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         if self.is_foreign() || !self.is_first() {
-            // Only the mapping is ours; the kernel is the parent's.
-            for thread in self.service.lock().unwrap().drain(..) {
-                std::mem::forget(thread);
-            }
+            // Only the mapping is ours; the kernel is the parent's. A thread of the parent's
+            // may have had the lock.
+            let service = self.service.get_mut();
+            std::mem::take(service.unwrap_or_else(PoisonError::into_inner))
+                .into_iter()
+                .for_each(std::mem::forget);
             return;
         }
         self.stop("dropped");
         if self.registered {
             signals::unregister(self.memory.base);
         }
-        let mut kernels = KERNELS.write().unwrap_or_else(|e| e.into_inner());
-        kernels.retain(|(id, _)| *id != self.id);
+        lock().retain(|(id, _)| *id != self.id);
     }
 }

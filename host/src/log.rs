@@ -1,6 +1,6 @@
 //! The kernel's log, as it comes. Bounded: the newest megabyte is kept.
 
-use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::sync::Mutex;
 
 const KEEP: usize = 1 << 20;
@@ -36,6 +36,7 @@ type Sink = Box<dyn Fn(&str) + Send + Sync>;
 pub struct Log {
     text: Mutex<Vec<u8>>,
     sink: Option<Sink>,
+    muted: AtomicBool,
     ring: Option<*const Ring>,
 }
 
@@ -52,8 +53,14 @@ impl Log {
         Self {
             text: Mutex::new(Vec::new()),
             sink,
+            muted: AtomicBool::new(false),
             ring,
         }
+    }
+
+    /// The sink gets no more: what it locks may be locked for good.
+    pub fn mute(&self) {
+        self.muted.store(true, Ordering::Relaxed);
     }
 
     fn ring(&self) -> Option<&Ring> {
@@ -62,7 +69,8 @@ impl Log {
     }
 
     pub fn write(&self, piece: &[u8]) {
-        if let Some(sink) = &self.sink {
+        let muted = self.muted.load(Ordering::Relaxed);
+        if let Some(sink) = self.sink.as_ref().filter(|_| !muted) {
             sink(&String::from_utf8_lossy(piece));
         }
         if let Some(ring) = self.ring() {

@@ -5,8 +5,11 @@ use crate::abi;
 use crate::call::{Caller, Wait};
 use crate::futex;
 use crate::inner::Inner;
-use crate::processes::{open_pidfd, Member, Shared, ENDING, FIRST, FREE, NEW, PREPARED, STATUS};
-use crate::thread::Tid;
+use crate::processes::{
+    open_pidfd, Member, Shared, APPEARING, ENDING, FIRST, FREE, NEW, PREPARED, STATUS,
+};
+use crate::service::now;
+use crate::thread::{self, Tid};
 use crate::thread_slot::ThreadSlot;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,6 +20,7 @@ pub struct Copy {
     number: u32,
     leader: ThreadSlot,
     pub pid: i32,
+    how: Wait,
 }
 
 /// How long a thread sleeps before it looks whether the process that booted still is.
@@ -57,11 +61,13 @@ impl Inner {
 
     /// Whether this thread's process was another one, and has ended.
     pub fn is_ended(&self, tid: Tid) -> bool {
-        if tid.process() <= FIRST || tid.process() == self.process() {
+        if tid.process() == 0 || tid.process() == self.process() {
             return false;
         }
-        let Ok(file) = open_pidfd(self.host_process(tid)) else {
-            return true;
+        let file = match open_pidfd(self.host_process(tid)) {
+            Ok(file) => file,
+            // Others are no answer: no descriptor is free, say.
+            Err(error) => return error.raw_os_error() == Some(libc::ESRCH),
         };
         let mut poll = libc::pollfd {
             fd: file.as_raw_fd(),
@@ -117,6 +123,13 @@ impl Inner {
     /// Before the host's fork(2): the same in Linux. An error is an errno.
     pub fn prepare_fork(&self) -> Result<Copy, i32> {
         let member = self.member.as_ref().ok_or(libc::ENOTSUP)?;
+        let how = match thread::is_on_signal_stack() {
+            false => Wait::Inside,
+            // A service thread does it. No other process has one, and its own thread would
+            // have to go in.
+            true if self.is_first() => Wait::Outside,
+            true => return Err(libc::EDEADLK),
+        };
         let shared = self.shared();
         let number = shared.take_process(member.number()).ok_or(libc::EAGAIN)?;
         let state = &shared.processes[number as usize].state;
@@ -125,7 +138,7 @@ impl Inner {
             return Err(libc::EAGAIN);
         };
         let args = [leader.address(), number.into()];
-        let pid = self.init_request(self.tid(), abi::NR_FORK, args, Wait::Inside);
+        let pid = self.init_request(self.tid(), abi::NR_FORK, args, how);
         if pid < 0 {
             self.area.give_slot(leader);
             state.store(FREE, Ordering::Release);
@@ -139,6 +152,7 @@ impl Inner {
             number,
             leader,
             pid,
+            how,
         })
     }
 
@@ -147,14 +161,31 @@ impl Inner {
         let shared = self.shared();
         let state = &shared.processes[copy.number as usize].state;
         if failed {
-            let (relaxed, order) = (Ordering::Relaxed, Ordering::AcqRel);
-            state
-                .compare_exchange(PREPARED, ENDING, order, relaxed)
-                .ok();
+            return self.undo_fork(copy);
         }
         // Else the child says so itself, unless it is killed before.
         if state.load(Ordering::Acquire) != NEW {
             shared.ring();
+        }
+    }
+
+    /// There is no child: nobody is to find that there would have been one.
+    fn undo_fork(&self, copy: &Copy) {
+        let state = &self.shared().processes[copy.number as usize].state;
+        let (relaxed, order) = (Ordering::Relaxed, Ordering::AcqRel);
+        let ours = state.compare_exchange(PREPARED, APPEARING, order, relaxed);
+        if ours.is_err() {
+            return;
+        }
+        let ask = |nr, second| {
+            let args = [copy.pid as u64, second];
+            self.init_request(self.tid(), nr, args, copy.how)
+        };
+        ask(libc::SYS_kill, libc::SIGKILL as u64);
+        if ask(libc::SYS_wait4, 0) == i64::from(copy.pid) {
+            copy.leader.process().store(0, Ordering::Release);
+            self.area.give_slot(copy.leader);
+            state.store(FREE, Ordering::Release);
         }
     }
 
@@ -169,15 +200,31 @@ impl Inner {
         member.seen.store(u64::MAX, Ordering::Relaxed);
         let shared = self.shared();
         let process = &shared.processes[copy.number as usize];
+        let turns = |from, to| {
+            let (relaxed, order) = (Ordering::Relaxed, Ordering::AcqRel);
+            let done = process.state.compare_exchange(from, to, order, relaxed);
+            done.is_ok()
+        };
+        // Else it took so long that it has been taken for dead.
+        if !turns(PREPARED, APPEARING) {
+            return;
+        }
+        // SAFETY: no arguments.
+        if unsafe { libc::getppid() } == 0 {
+            // In a pid namespace of its own: its id says nothing to the others.
+            turns(APPEARING, ENDING);
+            return shared.ring();
+        }
         process.host.store(std::process::id(), Ordering::Relaxed);
-        let (relaxed, order) = (Ordering::Relaxed, Ordering::AcqRel);
-        if process
-            .state
-            .compare_exchange(PREPARED, NEW, order, relaxed)
-            .is_ok()
-        {
-            self.forks.store(forks, Ordering::Relaxed);
-            shared.ring();
+        if !turns(APPEARING, NEW) {
+            return;
+        }
+        self.forks.store(forks, Ordering::Relaxed);
+        shared.ring();
+        // How it ends is known for certain only to who watched it before.
+        let until = now() + LOOK.as_nanos() as u64;
+        while process.state.load(Ordering::Acquire) == NEW && !self.is_dead() && now() < until {
+            futex::wait(&process.state, NEW, Some(LOOK));
         }
     }
 
@@ -194,6 +241,7 @@ impl Inner {
     pub fn stand_in_as(&self, number: u32) {
         let Some(member) = &self.member else { return };
         crate::cpu::set_gs(0);
+        self.log.mute();
         member.number.store(number, Ordering::Relaxed);
         member.seen.store(u64::MAX, Ordering::Relaxed);
         let process = &self.shared().processes[number as usize];

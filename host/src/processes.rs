@@ -9,7 +9,7 @@ use crate::thread_slot::ThreadSlot;
 use std::cell::UnsafeCell;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicU8, Ordering};
 
 /// Most processes that can share a kernel at a time, the one that booted it included.
 const MAX_PROCESSES: usize = 1024;
@@ -26,19 +26,24 @@ pub const NEW: u32 = 2;
 pub const WATCHED: u32 = 3;
 /// Its end was noticed.
 pub const ENDING: u32 = 4;
-/// Somebody is making it.
-const TAKEN: u32 = 5;
+/// It says which one it is.
+pub const APPEARING: u32 = 5;
+
+/// A process of that number is making it. In one word: who makes it may be killed after
+/// any instruction.
+pub const fn taken_by(parent: u32) -> u32 {
+    0x100 + parent
+}
 
 /// One of them.
 #[repr(C)]
 pub struct Process {
+    /// A futex: the process waits until its end will be noticed.
     pub state: AtomicU32,
     /// Its id in the host.
     pub host: AtomicU32,
     /// Its id in Linux.
     pub pid: AtomicI32,
-    /// The number of its parent.
-    pub parent: AtomicU32,
     /// When it was prepared: CLOCK_MONOTONIC in ns.
     pub since: AtomicU64,
 }
@@ -130,11 +135,10 @@ impl Shared {
             let (relaxed, acquire) = (Ordering::Relaxed, Ordering::Acquire);
             process
                 .state
-                .compare_exchange(FREE, TAKEN, acquire, relaxed)
+                .compare_exchange(FREE, taken_by(parent), acquire, relaxed)
                 .is_ok()
         })?;
         process.host.store(0, Ordering::Relaxed);
-        process.parent.store(parent, Ordering::Relaxed);
         let now = crate::service::now();
         process.since.store(now, Ordering::Relaxed);
         Some(number)
@@ -174,6 +178,8 @@ pub struct Member {
     pub asking: AtomicU32,
     /// The generation of kernel mappings that this process has.
     pub seen: AtomicU64,
+    /// Whether the kernel has booted.
+    up: AtomicBool,
 }
 
 impl Member {
@@ -189,7 +195,17 @@ impl Member {
             leader: AtomicU64::new(area.init_thread().address()),
             asking: AtomicU32::new(0),
             seen: AtomicU64::new(0),
+            up: AtomicBool::new(false),
         }
+    }
+
+    /// It has booted: forks may share it.
+    pub fn is_up_now(&self) {
+        self.up.store(true, Ordering::Release);
+    }
+
+    pub fn is_up(&self) -> bool {
+        self.up.load(Ordering::Acquire)
     }
 
     pub fn number(&self) -> u32 {

@@ -10,13 +10,13 @@ use std::io;
 use std::ops::Deref;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Kernel images get descriptors from here on, if the limit of open files lets them: a
 /// filter of system calls names them, and is the same in every process.
 const FIRST: RawFd = 40;
 
-struct Provisions {
+pub struct Provisions {
     images: Vec<(PathBuf, Arc<File>)>,
     /// Empty ones, each of `size` bytes.
     memory: Vec<File>,
@@ -33,8 +33,15 @@ static PROVISIONS: Mutex<Provisions> = Mutex::new(Provisions {
     forks: 0,
 });
 
+/// Nobody takes any while it exists.
+pub type Locked = MutexGuard<'static, Provisions>;
+
+pub fn lock() -> Locked {
+    PROVISIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn with<T>(work: impl FnOnce(&mut Provisions) -> T) -> T {
-    let mut own = PROVISIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut own = lock();
     if own.forks != forks() {
         // They are the parent's, whose next kernel gets them. Not closed: their numbers may
         // be somebody else's by now, as a child closes what it was not given.

@@ -7,6 +7,7 @@ use crate::cpu::Cpu;
 use crate::inner::Inner;
 use crate::processes::{self, Process};
 use crate::service;
+use crate::signals;
 use crate::thread::Tid;
 use crate::thread_slot::ThreadSlot;
 use std::sync::atomic::Ordering;
@@ -124,6 +125,11 @@ impl Inner {
             }
         }
         copy.wait(0);
+        // Processes that it was about to have.
+        let shared = &self.area.common().shared;
+        for (_, unborn) in shared.in_state(processes::taken_by(number)) {
+            unborn.state.store(processes::ENDING, Ordering::Release);
+        }
         for slot in slots() {
             slot.process().store(0, Ordering::Release);
             self.area.give_slot(slot);
@@ -171,7 +177,28 @@ impl Inner {
                 self.come(Caller { slot, tid });
             }
             std::thread::sleep(SOON);
+            self.is_orphaned();
         }
+    }
+
+    /// End the kernel if a thread of another process was killed inside, though its process
+    /// was not: another thread there has executed a program.
+    pub fn look_for_lost(&self) {
+        let lost = self.cpus().iter().find_map(|cpu| {
+            let holder = Tid(cpu.holder().load(Ordering::SeqCst));
+            let theirs = holder.process() > processes::FIRST;
+            let gone = theirs && signals::is_gone(self.host_process(holder), holder);
+            (gone && cpu.holder().load(Ordering::SeqCst) == holder.0).then_some(holder)
+        });
+        let Some(holder) = lost.filter(|_| !self.is_dead()) else {
+            return;
+        };
+        let process = self.area.common().shared.process(holder.process());
+        let pid = process.map_or(0, |process| process.pid.load(Ordering::Relaxed));
+        self.end_lost(&format!(
+            "a thread of process {pid} was killed inside the kernel, with what it was changing \
+             half done"
+        ));
     }
 
     /// Whether a CPU is held that this process will never leave.

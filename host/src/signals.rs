@@ -16,7 +16,7 @@ use libc::sigaction as set_action;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// SIGSYS is a program's system call (run_handlers.rs).
 const FAULTS: [i32; 6] = [
@@ -65,6 +65,13 @@ static PREVIOUS: [AtomicPtr<libc::sigaction>; 65] = [const { AtomicPtr::new(ptr:
 /// How many kernels there are; the lock orders registration.
 static COUNT: Mutex<usize> = Mutex::new(0);
 
+/// Nobody registers a kernel while it exists.
+pub type Registry = MutexGuard<'static, usize>;
+
+pub fn lock() -> Registry {
+    COUNT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The signal that interrupts a busy virtual CPU: a real-time one near the end,
 /// where few programs have theirs.
 pub fn interrupt_signal() -> i32 {
@@ -74,7 +81,7 @@ pub fn interrupt_signal() -> i32 {
 /// Announce a loaded kernel, installing the handlers with the first one.
 /// `false` when the process has too many kernels.
 pub fn register(kernel: &Inner) -> bool {
-    let mut count = COUNT.lock().unwrap();
+    let mut count = lock();
     let Some(entry) = KERNELS.iter().find(|e| e.base.load(Ordering::Relaxed) == 0) else {
         return false;
     };
@@ -108,7 +115,7 @@ pub fn register(kernel: &Inner) -> bool {
 
 /// The reverse; the last kernel takes the handlers with it.
 pub fn unregister(base: Virtual) {
-    let mut count = COUNT.lock().unwrap();
+    let mut count = lock();
     for entry in &KERNELS {
         if entry.base.load(Ordering::Relaxed) == base.0 {
             entry.base.store(0, Ordering::Release);
@@ -157,6 +164,13 @@ fn uninstall() {
             }
         }
     }
+}
+
+/// Whether this process of the host has no such thread.
+pub fn is_gone(process: u32, tid: Tid) -> bool {
+    // SAFETY: nothing is sent.
+    let found = unsafe { libc::syscall(libc::SYS_tgkill, process, tid.thread(), 0) };
+    found != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
 
 /// Interrupt the thread that is inside a virtual CPU: one of this process of the host.

@@ -27,6 +27,11 @@ fn worth_it() -> bool {
     *SEVERAL.get_or_init(|| std::thread::available_parallelism().is_ok_and(|n| n.get() > 1))
 }
 
+/// Find out what is found out once in a process.
+pub fn prepare() {
+    worth_it();
+}
+
 pub struct Spin {
     cpu: Cpu,
     /// Its `spin` is what this thread's experience allows, in ns; 0: sleep at once.

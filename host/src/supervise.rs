@@ -25,6 +25,9 @@ const APPEARS: u64 = 10_000_000_000;
 /// How often to look for that, and for a CPU that nobody will leave any more.
 const OFTEN: Duration = Duration::from_secs(1);
 
+/// States of processes that the host may never have.
+const UNSEEN: [u32; 2] = [processes::PREPARED, processes::APPEARING];
+
 /// The processes that are watched.
 struct Watch {
     epoll: OwnedFd,
@@ -92,15 +95,18 @@ fn answer(kernel: &Inner, shared: &Shared, watch: &Watch) {
         for (number, process) in shared.in_state(processes::NEW) {
             watch.add(number, process);
         }
-        for (_, process) in shared.in_state(processes::PREPARED) {
-            if now() - process.since.load(Ordering::Relaxed) > APPEARS {
-                lose(process, processes::PREPARED);
+        for state in UNSEEN {
+            for (_, process) in shared.in_state(state) {
+                if now().saturating_sub(process.since.load(Ordering::Relaxed)) > APPEARS {
+                    lose(process, state);
+                }
             }
         }
         if shared.in_state(processes::ENDING).next().is_some() {
             watch.wake();
         }
-        let awaits = shared.in_state(processes::PREPARED).next().is_some();
+        let mut awaited = UNSEEN.into_iter().chain([processes::NEW]);
+        let awaits = awaited.any(|state| shared.in_state(state).next().is_some());
         futex::wait(&shared.bell, seen, awaits.then_some(OFTEN));
     }
 }
@@ -129,6 +135,7 @@ fn lose(process: &Process, state: u32) {
         .state
         .compare_exchange(state, processes::ENDING, order, relaxed)
         .ok();
+    futex::wake(&process.state);
 }
 
 /// In epoll: not a process's number.
@@ -144,6 +151,10 @@ fn owned(fd: i32) -> io::Result<OwnedFd> {
 
 impl Watch {
     fn new() -> io::Result<Self> {
+        open_pidfd(std::process::id()).map_err(|error| {
+            let text = format!("the host tells nobody how processes end (pidfd_open): {error}");
+            io::Error::new(error.kind(), text)
+        })?;
         // SAFETY: no memory involved.
         let watch = unsafe {
             Self {
@@ -168,20 +179,27 @@ impl Watch {
         unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &raw mut event) == 0 }
     }
 
-    /// Notice the end of a process that has just appeared.
+    /// Notice the end of a process that has just appeared. If this process has no
+    /// descriptor left for it, later.
     fn add(&self, number: u32, process: &Process) {
-        let file = open_pidfd(process.host.load(Ordering::Relaxed));
-        let state = &process.state;
-        state.store(processes::WATCHED, Ordering::Release);
-        let watched = file.is_ok_and(|file| {
-            let mut files = self.files.lock().unwrap();
-            let watched = self.control(&file, libc::EPOLLIN, number.into());
+        let file = match open_pidfd(process.host.load(Ordering::Relaxed)) {
+            Ok(file) => file,
+            Err(error) => {
+                if error.raw_os_error() == Some(libc::ESRCH) {
+                    // It has ended, and its parent has seen that.
+                    lose(process, processes::NEW);
+                }
+                return;
+            }
+        };
+        // The reaper has it only after this.
+        let mut files = self.files.lock().unwrap();
+        if self.control(&file, libc::EPOLLIN, number.into()) {
             files.insert(number, file);
-            watched
-        });
-        if !watched {
-            // It has ended, and its parent has seen that.
-            lose(process, processes::WATCHED);
+            process.state.store(processes::WATCHED, Ordering::Release);
+            futex::wake(&process.state);
+            // It may sleep until something happens.
+            self.wake();
         }
     }
 
@@ -209,11 +227,16 @@ impl Watch {
         Some(file)
     }
 
+    /// Until something has happened or, if there are processes, it is time to look.
     fn wait(&self) -> Vec<u64> {
+        let timeout = match self.files.lock().unwrap().is_empty() {
+            true => -1,
+            false => OFTEN.as_millis() as i32,
+        };
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 16];
         let (epoll, len) = (self.epoll.as_raw_fd(), events.len() as i32);
         // SAFETY: writes an array of ours.
-        let n = unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), len, -1) };
+        let n = unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), len, timeout) };
         let events = events.iter().take(n.max(0) as usize);
         events.map(|event| event.u64).collect()
     }
@@ -223,6 +246,7 @@ impl Watch {
 fn reap(kernel: &Inner, watch: &Watch) {
     let shared = &kernel.area.common().shared;
     while !kernel.is_dead() {
+        kernel.look_for_lost();
         for event in watch.wait() {
             let Some(number) = u32::try_from(event).ok().filter(|_| event != WAKE) else {
                 watch.look();

@@ -225,6 +225,15 @@ pub fn block_signals() {
     }
 }
 
+/// Whether this is a handler that runs on a signal stack.
+pub fn is_on_signal_stack() -> bool {
+    // SAFETY: queries this thread's signal stack.
+    unsafe {
+        let mut now: libc::stack_t = MaybeUninit::zeroed().assume_init();
+        libc::sigaltstack(ptr::null(), &raw mut now) == 0 && now.ss_flags & libc::SS_ONSTACK != 0
+    }
+}
+
 const SIGNAL_STACK: usize = 64 << 10;
 
 /// A signal stack that is ours, taken away with the thread.

@@ -42,6 +42,17 @@ pub fn guarded(then: impl FnOnce()) -> ! {
     exit(if done.is_ok() { 0 } else { 101 });
 }
 
+/// Do this in a process of its own, which boots kernels of its own, and see it end well.
+pub fn in_process(then: impl FnOnce()) {
+    // SAFETY: a plain fork(2).
+    let host = unsafe { libc::fork() };
+    assert!(host >= 0);
+    if host == 0 {
+        guarded(then);
+    }
+    assert_eq!(host_wait(host), 0, "14: by its alarm");
+}
+
 /// Without the program's own end.
 pub fn exit(code: i32) -> ! {
     // SAFETY: ends this process.
