@@ -37,10 +37,39 @@ fn plain(code: &str) -> String {
 }
 
 fn readme() -> Result<()> {
-    let kernel = tane::Kernel::boot()?;
-    let disk = kernel.open_disk("disk.img", &tane::DiskOptions::new())?;
-    let mount = tane::MountOptions::new().mount(&kernel, disk.device())?;
+    let image = tane_jailed::Image::open("disk.qcow2")?;
+    let mount = image.mount(None, &tane_jailed::MountOptions::new())?;
+    print!("{}", mount.read_to_string("/etc/os-release")?);
+    for entry in mount.read_dir("/etc")? {
+        println!("{}", entry?.path().display());
+    }
+    assert_ne!(image.pid(), std::process::id());
+    Ok(())
+}
+
+fn jailed() -> Result<()> {
+    use std::io::Write;
+    use tane_jailed::{Image, ImageOptions, MountOptions, OpenOptions, Options};
+
+    let mut options = Options::new();
+    options.image(ImageOptions {
+        write: true,
+        ..ImageOptions::new()
+    });
+    let image = Image::open_with("disk.img", &options)?;
+    let mount = image.mount(None, &MountOptions::new())?;
     mount.write("/etc/hostname", "example\n")?;
+    let mut log = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(&mount, "/log")?;
+    log.write_all(b"hostname changed\n")?;
+    drop(log);
+    mount.copy("/etc/hostname", "/etc/hostname.old")?;
+    for entry in mount.read_dir("/etc")? {
+        let entry = entry?;
+        println!("{} {}", entry.path().display(), entry.metadata()?.len());
+    }
     mount.unmount()?;
     Ok(())
 }
@@ -168,7 +197,9 @@ fn read(file: &str) -> String {
 
 fn rust_runs(here: &Here) {
     readme().expect("README.md");
-    assert_eq!(read("/etc/hostname"), "example\n");
+    jailed().expect("docs/library.md");
+    assert_eq!(read("/etc/hostname.old"), "example\n");
+    assert_eq!(read("/log"), "hostname changed\n");
     let kernel = tane::Kernel::boot().expect("boots");
     let disk = kernel.open_disk("disk.img", &tane::DiskOptions::new());
     let disk = disk.expect("opens");
@@ -244,7 +275,7 @@ fn go_runs(here: &Here) {
 fn what_the_documentation_shows_runs() {
     let own = plain(include_str!("snippets.rs"));
     let rust = [README, LIBRARY].map(|text| blocks(text, "rust")).concat();
-    assert_eq!(rust.len(), 5);
+    assert_eq!(rust.len(), 6);
     for block in rust {
         assert!(
             own.contains(&plain(&block)),

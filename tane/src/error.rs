@@ -75,9 +75,14 @@ impl Error {
         error
     }
 
-    /// An error whose text says all there is to say.
-    pub(crate) fn plain(errno: i32, action: &'static str, text: impl Into<String>) -> Self {
+    /// An error whose text says all there is to say beside what was being done.
+    pub fn plain(errno: i32, action: &'static str, text: impl Into<String>) -> Self {
         Self::from_source(errno, action, Plain(text.into()))
+    }
+
+    /// An error that somebody else told, in words that say all there is to say.
+    pub fn told(errno: i32, text: impl Into<String>) -> Self {
+        Self::plain(errno, "", text)
     }
 
     /// The same error, of what is called this.
@@ -104,7 +109,8 @@ impl Error {
         io::Error::from_raw_os_error(self.0.errno).kind()
     }
 
-    /// What was being done: the name of the operation.
+    /// What was being done: the name of the operation; empty where another process told
+    /// the error.
     pub fn action(&self) -> &str {
         self.0.action
     }
@@ -157,6 +163,9 @@ pub fn errno_or_guess(error: &io::Error) -> i32 {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let detail = &self.0;
+        if let (true, Some(source)) = (detail.action.is_empty(), &detail.source) {
+            return source.fmt(f);
+        }
         f.write_str(detail.action)?;
         if let Some(path) = &detail.path {
             write!(f, " {}", path.display())?;

@@ -3,7 +3,7 @@
 use crate::builder::Builder;
 use crate::disk::{Disk, Inner as DiskInner};
 use crate::error::{Context, Error, Result};
-use crate::machine::Machine;
+use crate::machine::{Machine, Remote};
 use crate::missing::Guard;
 use crate::path::with_cstr;
 use crate::tree::Tree;
@@ -60,6 +60,13 @@ impl Kernel {
     pub fn host() -> Kernel {
         let base = format!("tane-{}", std::process::id());
         Self::with_machine(Machine::Host, std::env::temp_dir().join(base), None)
+    }
+
+    /// One in another process, behind the same interface, as far as its calls cross. Its
+    /// answers are taken for what they are, whatever that process is: no pointer is
+    /// followed that comes with them. The crate `tane-jailed` has such kernels.
+    pub fn remote(linux: Arc<dyn Remote>) -> Kernel {
+        Self::with_machine(Machine::Remote(linux), PathBuf::from("/mnt"), None)
     }
 
     /// A kernel that was just booted: give it the file systems that everything
@@ -212,7 +219,7 @@ impl Kernel {
     pub fn program_counts(&self) -> ProgramCounts {
         match &self.inner.machine {
             Machine::Tane(kernel) => kernel.program_counts(),
-            Machine::Host => ProgramCounts::default(),
+            Machine::Host | Machine::Remote(_) => ProgramCounts::default(),
         }
     }
 
@@ -221,6 +228,7 @@ impl Kernel {
         match &self.inner.machine {
             Machine::Tane(kernel) => kernel.dmesg(),
             Machine::Host => String::new(),
+            Machine::Remote(there) => there.dmesg(),
         }
     }
 
@@ -229,6 +237,7 @@ impl Kernel {
         match &self.inner.machine {
             Machine::Tane(kernel) => kernel.is_alive(),
             Machine::Host => true,
+            Machine::Remote(there) => there.is_alive(),
         }
     }
 
@@ -237,14 +246,17 @@ impl Kernel {
         match &self.inner.machine {
             Machine::Tane(kernel) => kernel.last_words(),
             Machine::Host => String::from("the kernel is alive"),
+            Machine::Remote(there) => there.last_words(),
         }
     }
 
     /// End it now, without a sync, as a power cut would. Calls under way and
     /// later ones are answered with ESHUTDOWN.
     pub fn halt(&self) {
-        if let Machine::Tane(kernel) = &self.inner.machine {
-            kernel.halt();
+        match &self.inner.machine {
+            Machine::Tane(kernel) => kernel.halt(),
+            Machine::Remote(there) => there.halt(),
+            Machine::Host => {}
         }
     }
 
@@ -313,6 +325,7 @@ impl fmt::Debug for Kernel {
         match &self.inner.machine {
             Machine::Tane(kernel) => write!(f, "Kernel({:#x})", kernel.layout().base),
             Machine::Host => f.write_str("Kernel(host)"),
+            Machine::Remote(_) => f.write_str("Kernel(of another process)"),
         }
     }
 }

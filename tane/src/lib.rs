@@ -5,6 +5,10 @@
 //! gives it disk images and offers the files on them the way [`std::fs`] offers
 //! the host's.
 //!
+//! **It is not jailed here**: code that a hostile image gets to run in that kernel has all
+//! rights of this process. Of images that nobody vouches for, the crate `tane-jailed` has
+//! the same trees and files by a kernel in a jailed process of its own; begin with that.
+//!
 //! ```no_run
 //! use tane::{DiskOptions, Kernel, MountOptions};
 //!
@@ -101,6 +105,7 @@ pub use image::options::{ImageHooks, ImageOptions, Verity};
 pub use image::{Image, Outer};
 pub use kernel::Kernel;
 pub use kernel_image::{default_image, places_beside, run_image, tiny_image};
+pub use machine::Remote;
 pub use map::{Map, MapOptions};
 pub use metadata::{FileType, Metadata};
 pub use mount::Mount;

@@ -122,6 +122,28 @@ impl MountOptions {
         self
     }
 
+    /// All of them as words: the type, options as [`Self::options`] takes them, and
+    /// whether devices, programs and access times count; for who mounts elsewhere.
+    ///
+    /// EINVAL: an option has a comma in it, which the list cannot.
+    #[doc(hidden)]
+    pub fn words(&self) -> Result<(Option<&str>, String, [bool; 3])> {
+        let mut list = vec![String::from(if self.read_only { "ro" } else { "rw" })];
+        for (name, value) in &self.options {
+            let word = match value {
+                Some(value) => format!("{name}={value}"),
+                None => name.clone(),
+            };
+            if word.contains(',') {
+                let text = format!("the option {word} has a comma in it");
+                return Err(Error::plain(libc::EINVAL, "mount", text));
+            }
+            list.push(word);
+        }
+        let bits = [self.devices, self.exec, self.atime];
+        Ok((self.fstype.as_deref(), list.join(","), bits))
+    }
+
     /// Mount what `source` names inside the kernel: a device such as
     /// "/dev/vda1" (see [`Disk`](crate::Disk)), or for a file system without a
     /// device any word.

@@ -2,7 +2,9 @@
 //!
 //! Code that a hostile image gets to run is in the process that runs the kernel. A
 //! program that does other things as well does not want to be that process: here it
-//! starts a *worker*, and asks it for files over memory that both share.
+//! starts a *worker*, and asks it for files over memory that both share. The crate
+//! `tane-jailed` offers that to Rust with the types of `tane`; here is what it, and the C
+//! library, are made of: calls that are one message each.
 //!
 //! ```no_run
 //! use tane_worker::{Calls, Options};
@@ -36,7 +38,7 @@
 //! serve.rs       the worker: takes calls
 //!   open.rs        how it gets into its jail, and its image
 //!   objects.rs     what it has open
-//!   syscalls.rs    those that cross, for copies
+//!   syscalls.rs    those that cross, for copies and trees
 //!   list.rs        whole directories and trees at once
 //!   take_over.rs   how its process begins
 //! servers/       a third process, for images on web servers

@@ -10,7 +10,7 @@ use crate::records::{SharedPart, Stat, StatFs, Time, VolumeRecord};
 use crate::wire::{List, Reader, Wire, Writer};
 use std::ffi::OsStr;
 
-pub(crate) const VERSION: u32 = 6;
+pub(crate) const VERSION: u32 = 7;
 
 /// Those that do more than pass arguments and an answer: they make objects, or move
 /// data. `remote.rs` and `serve.rs` have their two sides.

@@ -275,6 +275,20 @@ pub struct MountHow {
     pub options: String,
 }
 
+impl TryFrom<&tane::MountOptions> for MountHow {
+    type Error = tane::Error;
+
+    fn try_from(options: &tane::MountOptions) -> tane::Result<MountHow> {
+        let (fstype, options, bits) = options.words()?;
+        let flags = bits.into_iter().zip([DEVICES, EXEC, ATIME]);
+        Ok(MountHow {
+            flags: flags.map(|(is, bit)| u32::from(is) * bit).sum(),
+            fstype: fstype.map(str::to_owned),
+            options,
+        })
+    }
+}
+
 const READ_ONLY: u32 = 1;
 const DEVICES: u32 = 2;
 const EXEC: u32 = 4;

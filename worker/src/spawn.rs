@@ -15,7 +15,8 @@ use std::process::{Child, Command, Stdio};
 const NAME: &str = "tane-worker";
 
 /// The worker's program: what TANE_WORKER names, else the one beside this program or
-/// the shared library that this code is in, or in a place of theirs.
+/// the shared library that this code is in, or in a place of theirs, or where the sources
+/// were built.
 pub fn program(named: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = named {
         return Ok(path.into());
@@ -23,7 +24,11 @@ pub fn program(named: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = env::var_os("TANE_WORKER").filter(|path| !path.is_empty()) {
         return Ok(path.into());
     }
-    let places = tane::places_beside();
+    let mut places = tane::places_beside();
+    // Programs of others that depend on the sources have `make` put it there.
+    if let Some(source) = Path::new(env!("CARGO_MANIFEST_DIR")).parent() {
+        places.push(source.join("target/release"));
+    }
     let mut found = places.iter().map(|place| place.join(NAME));
     found.find(|path| path.is_file()).ok_or_else(|| {
         let list: Vec<_> = places.iter().map(|p| p.display().to_string()).collect();

@@ -1,4 +1,4 @@
-//! System calls of the kernel in a worker, for copies: what their arguments point to
+//! System calls of the kernel in a worker, for copies and trees: what their arguments point to
 //! crosses with them. Which they are stands in one table; no other call crosses.
 
 use crate::area::BULK;
@@ -14,6 +14,8 @@ use tane_linux::Linux;
 enum Kind {
     /// Itself.
     Number,
+    /// NULL: with another pointer the call does not cross.
+    Null,
     /// A string, with its NUL.
     Text,
     /// Bytes that the kernel reads; the next argument is how many.
@@ -68,13 +70,14 @@ fn kinds(nr: i64) -> Option<&'static [Kind]> {
         libc::SYS_pread64 => &[Number, Out, Number, Number],
         libc::SYS_write => &[Number, In, Number],
         libc::SYS_pwrite64 => &[Number, In, Number, Number],
+        libc::SYS_copy_file_range => &[Number, Null, Number, Null, Number, Number],
         libc::SYS_fstat => &[Number, Filled(STAT)],
         libc::SYS_newfstatat => &[Number, Text, Filled(STAT), Number],
         libc::SYS_statx => &[Number, Text, Number, Number, Filled(STATX)],
         libc::SYS_fstatfs => &[Number, Filled(STATFS)],
         libc::SYS_readlinkat => &[Number, Text, Out, Number],
         libc::SYS_mkdirat | libc::SYS_fchmodat | libc::SYS_unlinkat => &[Number, Text, Number],
-        libc::SYS_mknodat => &[Number, Text, Number, Number],
+        libc::SYS_mknodat | libc::SYS_fchmodat2 => &[Number, Text, Number, Number],
         libc::SYS_symlinkat => &[Text, Number, Text],
         libc::SYS_linkat | libc::SYS_renameat2 => &[Number, Text, Number, Text, Number],
         libc::SYS_fchownat => &[Number, Text, Number, Number, Number],
@@ -128,8 +131,11 @@ impl Plan {
             if matches!(kinds[at], In | Out) {
                 args[at + 1] = args[at + 1].min(MOST);
             }
-            if matches!(kinds[at], Given(_) | Text) && args[at] == 0 {
+            if matches!(kinds[at], Given(_) | Text | Null) && args[at] == 0 {
                 kinds[at] = Number;
+            }
+            if kinds[at] == Null {
+                return None;
             }
         }
         Some(Plan { kinds, args })
@@ -144,6 +150,16 @@ fn makes_descriptor(nr: i64, args: &[u64; 6]) -> bool {
         libc::SYS_fcntl => DUPLICATES.contains(&(args[1] as i32)),
         _ => false,
     }
+}
+
+/// The most that the call can have done, where its result says how much that is of what it
+/// was given: whoever goes on behind it takes so many bytes away.
+fn most_done(nr: i64, kinds: &[Kind; 6], args: &[u64; 6]) -> Option<u64> {
+    if nr == libc::SYS_copy_file_range {
+        return Some(args[4]);
+    }
+    let given = kinds.iter().position(|kind| *kind == In)?;
+    Some(args[given + 1])
 }
 
 /// Whether this argument has a length in it that the next call may go by: no answer changes
@@ -184,7 +200,7 @@ impl Mount {
                 In => {
                     to.bytes(unsafe { std::slice::from_raw_parts(pointer, args[at + 1] as usize) })?
                 }
-                Out | Filled(_) => {}
+                Out | Filled(_) | Null => {}
                 // SAFETY: the same.
                 Given(size) | Both(size) => {
                     to.bytes(unsafe { std::slice::from_raw_parts(pointer, size) })?
@@ -196,6 +212,11 @@ impl Mount {
         let result = answer.result();
         if makes_descriptor && result > i64::from(i32::MAX) {
             // Cut to 32 bits it would be another one, or none, as AT_FDCWD.
+            return Err(Failure::malformed());
+        }
+        if most_done(nr, &kinds, &args)
+            .is_some_and(|most| result > most.min(i64::MAX as u64) as i64)
+        {
             return Err(Failure::malformed());
         }
         let mut from = 0;
@@ -275,11 +296,12 @@ pub(crate) fn perform(kernel: &tane::Kernel, from: &mut Reader, to: &mut Writer)
             };
         }
         // Instead of a length: NULL.
-        if matches!(kind, Given(_) | Text) && from.is_zero_here() {
+        if matches!(kind, Given(_) | Text | Null) && from.is_zero_here() {
             kind = Number;
         }
         match kind {
             Number => args[at] = from.int()?,
+            Null => return Err(unknown()),
             Text | In => args[at] = from.bytes()?.as_ptr() as u64,
             Given(_) | Both(_) => {
                 let bytes = from.bytes()?;

@@ -35,7 +35,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 /// `disk.qcow2@2:/` means, it means here as it does to the `tane` command.
 ///
 /// This kernel runs in the calling process, with all of its rights: for images that
-/// somebody vouches for. The crate `tane-worker` has the same in a jailed process of its
+/// somebody vouches for. The crate `tane-jailed` has the same in a jailed process of its
 /// own.
 ///
 /// ```no_run
@@ -81,8 +81,8 @@ pub struct Outer {
 }
 
 impl Image {
-    /// Open the image that `path` names for reading, with a new kernel in this process. See
-    /// [`ImageOptions::open`].
+    /// Open the image that `path` names for reading, with a new kernel in this process, which
+    /// is not jailed; `tane_jailed::Image::open` is. See [`ImageOptions::open`].
     pub fn open(path: impl AsRef<Path>) -> Result<Image> {
         ImageOptions::new().open(path, |_| Kernel::boot())
     }
