@@ -7,7 +7,7 @@ use rig::kernel::{boot, Guest};
 use std::sync::Arc;
 use std::sync::{Mutex, OnceLock};
 use tane_devices::{AttachError, Attached, Block, BlockOptions, Device, Queue, Slot};
-use tane_host::{abi, Kernel};
+use tane_host::abi;
 use tane_images::{Access, Backend, Overlay, Ram, Raw};
 use tane_test_support::eventually;
 
@@ -142,14 +142,22 @@ fn a_forked_child_leaves_its_parents_disks_alone() {
     assert_eq!(attached.device().last_error(), None);
 }
 
-/// A disk that adds another one when it is notified.
-struct Adds {
+/// A disk that does something else when it is notified.
+struct Notified {
     disk: Arc<Block>,
-    kernel: OnceLock<Kernel>,
-    answers: Mutex<Vec<Result<(), AttachError>>>,
+    does: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
-impl Device for Adds {
+impl Notified {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            disk: Block::new(ram(1 << 20), BlockOptions::default()),
+            does: OnceLock::new(),
+        })
+    }
+}
+
+impl Device for Notified {
     fn id(&self) -> u32 {
         self.disk.id()
     }
@@ -166,10 +174,8 @@ impl Device for Adds {
         self.disk.activate(features, queues, slot);
     }
     fn notify(&self, index: usize) {
-        if let Some(kernel) = self.kernel.get() {
-            let another = Block::new(ram(1 << 20), BlockOptions::default());
-            let answer = Attached::new(kernel, another).map(drop);
-            self.answers.lock().unwrap().push(answer);
+        if let Some(does) = self.does.get() {
+            does();
         }
         self.disk.notify(index);
     }
@@ -184,14 +190,18 @@ impl Device for Adds {
 #[test]
 fn a_device_that_adds_another_within_its_notification_is_told_of_the_deadlock() {
     let guest = boot();
-    let device = Arc::new(Adds {
-        disk: Block::new(ram(1 << 20), BlockOptions::default()),
-        kernel: OnceLock::new(),
-        answers: Mutex::default(),
-    });
+    let device = Notified::new();
+    let answers = Arc::<Mutex<Vec<_>>>::default();
     let attached = Attached::new(&guest.0, device.clone()).unwrap_or_else(|e| panic!("{e}"));
     let fd = guest.open_disk(libc::O_RDWR);
-    device.kernel.set(guest.0.clone()).ok().unwrap();
+    let (kernel, its) = (guest.0.clone(), answers.clone());
+    let adds = move || {
+        let another = Block::new(ram(1 << 20), BlockOptions::default());
+        its.lock()
+            .unwrap()
+            .push(Attached::new(&kernel, another).map(drop));
+    };
+    device.does.set(Box::new(adds)).ok().unwrap();
     // By a thread that has just come, and by one that keeps its CPU.
     for round in 0..3 {
         guest.write_at(fd, &[7; 4096], 0).unwrap();
@@ -202,7 +212,7 @@ fn a_device_that_adds_another_within_its_notification_is_told_of_the_deadlock() 
     }
     guest.close(fd);
     drop(attached);
-    let answers = device.answers.lock().unwrap();
+    let answers = answers.lock().unwrap();
     assert!(answers.len() >= 3, "{}", answers.len());
     for answer in answers.iter() {
         let refused = matches!(answer, Err(AttachError::Refused(libc::EDEADLK)));
@@ -212,4 +222,33 @@ fn a_device_that_adds_another_within_its_notification_is_told_of_the_deadlock() 
             answer.as_ref().map_err(ToString::to_string)
         );
     }
+}
+
+#[test]
+fn a_device_can_remove_another_within_its_notification() {
+    let guest = boot();
+    let device = Notified::new();
+    let attached = Attached::new(&guest.0, device.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let fd = guest.open_disk(libc::O_RDWR);
+    // By a thread that has just come, and by one that keeps its CPU.
+    let other = Arc::<Mutex<Option<Attached<Block>>>>::default();
+    let its = other.clone();
+    let removes = move || drop(its.lock().unwrap().take());
+    device.does.set(Box::new(removes)).ok().unwrap();
+    for round in 0..3 {
+        let another = attach(&guest, ram(1 << 20));
+        assert_eq!(another.slot(), 1);
+        for _ in 0..round * 1000 {
+            guest.call(libc::SYS_getppid, &[]).unwrap();
+        }
+        *other.lock().unwrap() = Some(another);
+        guest.write_at(fd, &[7; 4096], 0).unwrap();
+        guest.fsync(fd).unwrap();
+        assert!(other.lock().unwrap().is_none());
+        eventually("the slot is free", || {
+            attach(&guest, ram(1 << 20)).slot() == 1
+        });
+    }
+    guest.close(fd);
+    drop(attached);
 }

@@ -271,8 +271,10 @@ pub fn is_inside() -> bool {
 }
 
 /// What this thread does for a kernel it does outside, and never goes in: whoever asks
-/// which CPU it is inside of is told of none.
+/// which CPU it is inside of is told of none. Like one that is inside it must not call: the
+/// kernel may wait for it.
 pub fn stand_outside() {
+    set_inside(true);
     #[repr(align(4096))]
     struct Nowhere(#[allow(dead_code)] [u8; abi::VCPU_SIZE]);
     static NOWHERE: Nowhere = Nowhere([0; abi::VCPU_SIZE]);

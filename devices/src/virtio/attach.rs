@@ -6,6 +6,7 @@ use super::slot::Slot;
 use super::transport::Transport;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tane_host::{abi, Doorbell, Interrupter, Kernel};
@@ -41,7 +42,8 @@ impl fmt::Display for AttachError {
 impl std::error::Error for AttachError {}
 
 /// A device that the kernel knows. Dropping it removes it from the kernel, which
-/// waits until requests under way are answered.
+/// waits until requests under way are answered. Within what a kernel calls, such as a
+/// device's backend, nothing can wait for it: a thread of its own removes it then, soon.
 ///
 /// It keeps the kernel alive, and with it the memory its threads work on.
 pub struct Attached<D: Device + 'static> {
@@ -140,6 +142,20 @@ impl<D: Device> Drop for Attached<D> {
             // threads that serve it are not here to be stopped, nor is what its
             // backend holds ours to be written.
             std::mem::forget((self.device.clone(), self.bell.clone()));
+            return;
+        }
+        if self.kernel.is_alive() && self.kernel.is_inside() {
+            // If the host has no thread for that, it stays until the kernel goes.
+            let later = ManuallyDrop::new(Self {
+                kernel: self.kernel.clone(),
+                slot: self.slot,
+                device: self.device.clone(),
+                bell: self.bell.clone(),
+            });
+            let thread = std::thread::Builder::new().name("tane-remove".into());
+            thread
+                .spawn(move || drop(ManuallyDrop::into_inner(later)))
+                .ok();
             return;
         }
         let state = state(&self.kernel, self.slot);
