@@ -288,7 +288,7 @@ macro_rules! verbs {
 
         impl Verb {
             /// The grammar of one verb.
-            fn alone(name: &str) -> Option<Command> {
+            pub fn alone(name: &str) -> Option<Command> {
                 match name {
                     $($name => Some($verb::Args::augment_args(Command::new($name))),)*
                     _ => None,
@@ -334,6 +334,8 @@ verbs! {
     Run(run) "run",
     Syscall(syscall) "syscall",
     Dmesg(dmesg) "dmesg",
+    Trace(trace) "trace",
+    Probe(probe) "probe",
     Kaslr(kaslr) "kaslr",
     Build(build) "build",
     Check(check) "check",

@@ -1,7 +1,7 @@
 //! The `tane` command: disk images, read and written by real Linux in-process.
 //!
 //! Imports of ours: `tane`, `tane-checked`, `tane-checked-build`, `tane-copy`, `tane-fuse`,
-//! `tane-linux`, `tane-make`, `tane-run`, `tane-worker`.
+//! `tane-lab`, `tane-linux`, `tane-make`, `tane-run`, `tane-worker`.
 
 mod args;
 mod compare;
@@ -28,7 +28,9 @@ mod verbs;
 mod walk;
 
 use args::{Cli, Global, Verb};
+use session::traced;
 use std::process::ExitCode;
+use verbs::trace::wrap;
 
 fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
@@ -38,8 +40,12 @@ fn main() -> ExitCode {
     } else {
         let (args, logins) = login::take_out(args);
         tell::as_json(tell::is_asked_for(&args));
+        let wrapped = wrap::take_apart(&args);
+        let args = wrapped
+            .as_ref()
+            .map_or(args, |wrapped| wrapped.inner.clone());
         let mut cli = Cli::read(verbs::find::accept_single_dashes(args.into_iter()));
-        tell::as_json(cli.global.json);
+        tell::as_json(cli.global.json || tell::is_json());
         cli.global.logins = logins;
         let supervises = matches!(&cli.verb, Verb::Mount(args) if args.supervises());
         if supervises {
@@ -60,7 +66,10 @@ fn main() -> ExitCode {
         // SAFETY: no handler, no memory.
         unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
         raise_open_files();
-        run(cli.verb, &cli.global)
+        match wrapped.map_or(Ok(()), |wrapped| wrapped.ask(&mut cli)) {
+            Ok(()) => recorded(run(cli.verb, &cli.global)),
+            Err(failure) => Err(failure),
+        }
     };
     match done {
         Ok(code) => ExitCode::from(code),
@@ -68,6 +77,18 @@ fn main() -> ExitCode {
             tell::failure(&failure);
             ExitCode::from(failure.code)
         }
+    }
+}
+
+/// What a verb came to, once what was recorded of it has been told.
+fn recorded(done: failure::Result<u8>) -> failure::Result<u8> {
+    match (done, traced::end()) {
+        (Ok(0), Err(failure)) => Err(failure),
+        (Ok(code), Err(failure)) => {
+            tell::failure(&failure);
+            Ok(code)
+        }
+        (done, _) => done,
     }
 }
 
@@ -124,6 +145,7 @@ fn run(verb: Verb, global: &Global) -> failure::Result<u8> {
         Verb::Run(a) => verbs::run::run(a, global),
         Verb::Syscall(a) => verbs::syscall::run(a, global),
         Verb::Dmesg(a) => verbs::dmesg::run(a, global),
+        Verb::Trace(_) | Verb::Probe(_) => Err(verbs::trace::inside_another()),
         Verb::Kaslr(a) => verbs::kaslr::run(a, global),
         Verb::Build(a) => verbs::build::run(a, global),
         Verb::Check(a) => verbs::check::run(a, global),

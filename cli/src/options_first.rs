@@ -11,10 +11,7 @@ const VERBS: [&str; 2] = ["cp", "mv"];
 /// The words with the options of such a verb before what it works on. `start`: where the
 /// verb can be; options of all verbs may be before it.
 pub fn options_first(grammar: &Command, words: Vec<OsString>, start: usize) -> Vec<OsString> {
-    let mut at = start;
-    while words.get(at).is_some_and(|word| is_option(word)) {
-        at += 1 + usize::from(takes_next(&[grammar], &words[at]));
-    }
+    let at = verb_at(grammar, &words, start);
     let verb = words.get(at).and_then(|word| word.to_str());
     let verb = verb.filter(|verb| VERBS.contains(verb));
     let Some(own) = verb.and_then(|verb| grammar.find_subcommand(verb)) else {
@@ -40,6 +37,49 @@ pub fn options_first(grammar: &Command, words: Vec<OsString>, start: usize) -> V
     }
     front.append(&mut rest);
     front
+}
+
+/// Where the verb is among these words, at `start` or behind options of all verbs.
+pub fn verb_at(grammar: &Command, words: &[OsString], start: usize) -> usize {
+    let mut at = start;
+    while words.get(at).is_some_and(|word| is_option(word)) {
+        at += 1 + usize::from(takes_next(&[grammar], &words[at]));
+    }
+    at
+}
+
+/// Of these words those that are `own`'s, and what is no option; and options that are all
+/// verbs', as `grammar` has them, with their values.
+pub fn split_own(own: &Command, grammar: &Command, words: &[OsString]) -> [Vec<OsString>; 2] {
+    let mut parts = [Vec::new(), Vec::new()];
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let is_own = !is_option(word) || is_known(own, word);
+        let part = &mut parts[usize::from(!is_own)];
+        part.push(word.clone());
+        if is_option(word) && takes_next(&[own, grammar], word) {
+            part.extend(words.next().cloned());
+        }
+    }
+    parts
+}
+
+/// Whether it is an option of this grammar, or asks for help.
+fn is_known(grammar: &Command, option: &OsStr) -> bool {
+    let Some(text) = option.to_str() else {
+        return false;
+    };
+    let mut all = grammar.get_arguments();
+    match text.strip_prefix("--") {
+        Some(long) => {
+            let name = long.split('=').next().unwrap_or(long);
+            name == "help" || all.any(|arg| has_long(arg, name))
+        }
+        None => {
+            let letter = text.chars().nth(1).unwrap_or('-');
+            letter == 'h' || all.any(|arg| has_short(arg, letter))
+        }
+    }
 }
 
 fn is_option(word: &OsStr) -> bool {

@@ -133,7 +133,10 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
     } else {
         only(t, libc::SYS_mmap, memory(mapped));
     }
-    only(t, libc::SYS_mprotect, no_code);
+    match jail.changes_code {
+        true => set(t, &[libc::SYS_mprotect], &Verdict::Allow),
+        false => only(t, libc::SYS_mprotect, no_code),
+    }
 
     let requests = [
         ASKING,
@@ -255,6 +258,13 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
         set(t, &[libc::SYS_sendmsg], &Verdict::Allow);
     }
     table
+}
+
+/// Beside the filters that are there.
+pub fn keep_code() -> io::Result<()> {
+    let mut table = Table::new();
+    only(&mut table, libc::SYS_mprotect, vec![vec![is(2, CODE, 0)]]);
+    install(&mut assemble(&table, &Verdict::Allow))
 }
 
 pub fn restrict(jail: &Jail, watchdog: Option<i32>) -> io::Result<()> {

@@ -64,6 +64,7 @@ pub struct Jail {
     boots: bool,
     /// Of these alone, if any are named.
     code: Option<Vec<RawFd>>,
+    changes_code: bool,
     network: bool,
     exec: bool,
     handed: bool,
@@ -122,6 +123,11 @@ pub struct Held {
     pub files: Files,
 }
 
+/// From now on no memory becomes code, in any thread: what [`Jail::changes_code`] let in.
+pub fn keep_code() -> Result<(), Error> {
+    calls::keep_code().map_err(Error::Seccomp)
+}
+
 impl Jail {
     /// Nothing but computing, and reading and writing what is open.
     pub fn new() -> Self {
@@ -168,6 +174,14 @@ impl Jail {
     pub fn boots_from(&mut self, images: &[RawFd]) -> &mut Self {
         self.boots = true;
         self.code = Some(images.to_vec());
+        self
+    }
+
+    /// A kernel that is booted changes its code (the image `lab`), until [`keep_code`]:
+    /// memory may become code. For what nobody else has a say in: before anything is read
+    /// that is not this process's own.
+    pub fn changes_code(&mut self, yes: bool) -> &mut Self {
+        self.changes_code = yes;
         self
     }
 

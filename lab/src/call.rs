@@ -1,6 +1,6 @@
 //! What was recorded: which functions called which, and how long each took.
 
-use std::fmt::{self, Write};
+use std::fmt;
 
 /// One call of a kernel function.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,9 +24,9 @@ pub struct Call {
 pub struct Calls {
     /// One after the other; what is in a call follows it.
     pub calls: Vec<Call>,
-    /// Some were lost: there were more than [`Graph::buffer`](crate::Graph::buffer)
-    /// has room for.
-    pub lost: bool,
+    /// Records that were lost, of which each call takes one or two: there were more
+    /// than [`Graph::buffer`](crate::Graph::buffer) has room for.
+    pub lost: u64,
 }
 
 impl Call {
@@ -57,45 +57,22 @@ impl Calls {
         let inside: u64 = self.inside(index).map(|call| call.duration).sum();
         self.calls[index].duration.saturating_sub(inside)
     }
-
-    /// The JSON that chrome://tracing and Perfetto read: complete events, times in µs.
-    pub fn chrome(&self) -> String {
-        let mut json = String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
-        for (n, call) in self.calls.iter().enumerate() {
-            let comma = if n == 0 { "" } else { "," };
-            let _ = write!(
-                json,
-                "{comma}\n{{\"name\":\"{}\",\"ph\":\"X\",\"pid\":1,\"tid\":1,\
-                 \"ts\":{},\"dur\":{},\"args\":{{\"value\":\"{:#x}\"}}}}",
-                escape(&call.function),
-                micro(call.start),
-                micro(call.duration),
-                call.value
-            );
-        }
-        json + "\n]}\n"
-    }
 }
 
 /// Nanoseconds as microseconds, exactly.
-fn micro(ns: u64) -> String {
+pub(crate) fn micro(ns: u64) -> String {
     format!("{}.{:03}", ns / 1000, ns % 1000)
-}
-
-fn escape(name: &str) -> String {
-    let plain = |c: char| match c {
-        '"' | '\\' => format!("\\{c}"),
-        c if c < ' ' => format!("\\u{:04x}", c as u32),
-        c => c.to_string(),
-    };
-    name.chars().map(plain).collect()
 }
 
 /// A line for each call: the time it took, and without the calls in it, in µs.
 impl fmt::Display for Calls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.lost {
-            writeln!(f, "calls are missing: the buffer was too small")?;
+        if self.lost > 0 {
+            writeln!(
+                f,
+                "calls are missing: the buffer was too small for {} records",
+                self.lost
+            )?;
         }
         if !self.calls.is_empty() {
             writeln!(f, "{:>12} {:>12}  function", "µs", "by itself")?;
@@ -136,7 +113,7 @@ mod tests {
             call("second", 1, 3000, 2000, -28i64 as u64),
             call("other", 0, 9000, 1, 1),
         ];
-        Calls { calls, lost: false }
+        Calls { calls, lost: 0 }
     }
 
     #[test]
@@ -160,16 +137,5 @@ mod tests {
         assert_eq!(lines[0], "5.000        2.000  outer");
         assert_eq!(lines[2], "0.400        0.400      deep = -28");
         assert_eq!(lines.len(), 5);
-    }
-
-    #[test]
-    fn names_that_json_could_not_hold_are_escaped() {
-        let calls = vec![call("a\"\\\n", 0, 1234, 5, 0)];
-        let json = Calls { calls, lost: false }.chrome();
-        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
-        let event = &value["traceEvents"][0];
-        assert_eq!(event["name"], "a\"\\\n");
-        assert_eq!(event["ts"], 1.234);
-        assert_eq!(event["dur"], 0.005);
     }
 }

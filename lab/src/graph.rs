@@ -3,13 +3,15 @@
 use crate::call::{Call, Calls};
 use crate::error::{Error, Result};
 use crate::format::Format;
+use crate::nearest::no_such;
 use crate::{ring, Lab};
+use std::collections::BTreeMap;
 use tane::Kernel;
 
 /// What to record. Made by [`Lab::graph`].
 #[derive(Clone)]
 pub struct Graph<'a> {
-    lab: &'a Lab,
+    pub(crate) lab: &'a Lab,
     functions: Vec<String>,
     depth: u32,
     buffer: u64,
@@ -57,65 +59,89 @@ impl Graph<'_> {
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> Result<(T, Calls)> {
         let lab = self.lab;
         let _turn = lab.recording.lock().unwrap_or_else(|e| e.into_inner());
-        let format = Format::parse(&lab.get("events/ftrace/funcgraph_exit/format")?)?;
         let thread = thread_id(lab.kernel());
         // The names are read first: that is no part of what is recorded.
         lab.symbols()?;
         let off = Off(lab);
-        self.prepare(thread)?;
+        self.prepare(&[thread])?;
         lab.set("tracing_on", "1")?;
-        number(lab.kernel(), MARK);
+        mark(lab.kernel());
         let result = work();
-        number(lab.kernel(), MARK);
+        mark(lab.kernel());
         lab.set("tracing_on", "0")?;
-        let calls = self.collect(&format, thread);
+        let collected = self.collect(false);
         drop(off);
-        Ok((result, calls?))
+        let (mut threads, lost) = collected?;
+        let calls = threads.remove(&thread).unwrap_or_default();
+        Ok((result, Calls { lost, ..calls }))
     }
 
-    fn prepare(&self, thread: u64) -> Result<()> {
+    /// In kB, as the kernel wants it.
+    pub(crate) fn kilobytes(&self) -> String {
+        (self.buffer / 1024).max(4).to_string()
+    }
+
+    /// `threads`: of these, and of those that they start if the kernel was told so; of all
+    /// if there are none.
+    pub(crate) fn prepare(&self, threads: &[u64]) -> Result<()> {
         let lab = self.lab;
         lab.set("tracing_on", "0")?;
         lab.set("current_tracer", "nop")?;
-        lab.set("buffer_size_kb", &(self.buffer / 1024).max(4).to_string())?;
+        lab.set("buffer_size_kb", &self.kilobytes())?;
         lab.set("max_graph_depth", &self.depth.to_string())?;
         lab.set("set_graph_function", "")?;
         for function in &self.functions {
-            let refused = |why: &str| Error::Refused {
+            let refused = |why: String| Error::Refused {
                 what: function.clone(),
-                why: why.to_owned(),
+                why,
             };
             if function.is_empty() || function.contains(char::is_whitespace) {
-                return Err(refused("the name of a function is one word"));
+                return Err(refused("the name of a function is one word".into()));
             }
-            lab.add("set_graph_function", &format!("{function}\n"))
-                .map_err(|_| refused("no function that can be traced has this name"))?;
+            let added = lab.add("set_graph_function", &format!("{function}\n"));
+            if added.is_err() {
+                let known = lab.functions()?;
+                let known = known.iter().map(String::as_str);
+                return Err(refused(no_such(
+                    "function that can be traced",
+                    function,
+                    known,
+                )));
+            }
         }
-        lab.set("set_ftrace_pid", &thread.to_string())?;
+        if !self.functions.is_empty() {
+            lab.add("set_graph_function", &format!("{MARKED}\n"))?;
+        }
+        lab.set("set_ftrace_pid", &list(threads))?;
         lab.set("trace", "")?;
         lab.set("current_tracer", "function_graph")
     }
 
-    fn collect(&self, format: &Format, thread: u64) -> Result<Calls> {
+    /// Calls by thread, between the marks, and how many records were lost.
+    pub(crate) fn collect(&self, booted: bool) -> Result<(BTreeMap<u64, Calls>, u64)> {
         const PAGE: usize = 4096;
         let lab = self.lab;
-        let mut calls = Calls::default();
+        let format = Format::parse(&lab.get("events/ftrace/funcgraph_exit/format")?)?;
+        let lost = lost(lab, "per_cpu")?;
+        let mut all = Vec::new();
         for cpu in lab.mount.read_dir("per_cpu")? {
             let cpu = cpu?.file_name().to_string_lossy().into_owned();
             for page in lab.drain(&format!("per_cpu/{cpu}/trace_pipe_raw"), PAGE)? {
-                let (records, lost) = ring::records(&page)?;
-                calls.lost |= lost;
-                for record in records {
+                for record in ring::records(&page)? {
                     let kind = record.get(..2).map(|b| u16::from_le_bytes([b[0], b[1]]));
-                    if kind == Some(format.id) && format.get(record, "common_pid")? == thread {
-                        calls.calls.push(self.call(format, record)?);
+                    if kind == Some(format.id) {
+                        let thread = format.get(record, "common_pid")?;
+                        all.push((thread, self.call(&format, record)?));
                     }
                 }
             }
         }
-        calls.calls.sort_by_key(|call| (call.start, call.depth));
-        calls.calls = without_marks(calls.calls);
-        Ok(calls)
+        all.sort_by_key(|(_, call)| (call.start, call.depth));
+        let mut threads = BTreeMap::<u64, Calls>::new();
+        for (thread, call) in without_marks(all, booted) {
+            threads.entry(thread).or_default().calls.push(call);
+        }
+        Ok((threads, lost))
     }
 
     fn call(&self, format: &Format, record: &[u8]) -> Result<Call> {
@@ -130,20 +156,58 @@ impl Graph<'_> {
     }
 }
 
-/// What lies between the two marks; what was before the second one, where the first
-/// was lost; all, where neither was recorded.
-fn without_marks(mut calls: Vec<Call>) -> Vec<Call> {
-    let marks = (0..calls.len()).filter(|&n| calls[n].function == MARKED && calls[n].depth == 0);
-    let marks: Vec<_> = marks.collect();
-    if let Some(last) = marks.last() {
-        calls.truncate(*last);
+/// What began between the first mark and the last; what was before the only one, where
+/// the first was lost or never made; all, where there is none. `booted`: from the boot to
+/// the first mark, and from the second to the last.
+fn without_marks(mut calls: Vec<(u64, Call)>, booted: bool) -> Vec<(u64, Call)> {
+    let marks = calls.iter().map(|(_, call)| call);
+    let marks = marks.filter(|call| call.function == MARKED && call.depth == 0);
+    let marks: Vec<_> = marks
+        .map(|call| (call.start, call.start + call.duration))
+        .collect();
+    if let Some((last, _)) = marks.last() {
+        calls.retain(|(_, call)| call.start < *last);
     }
-    if marks.len() > 1 {
-        let behind = calls.iter().skip(marks[0] + 1);
-        let inside = behind.take_while(|call| call.depth > 0).count();
-        calls.drain(..=marks[0] + inside);
+    match marks[..] {
+        [(until, _), (_, from), _] if booted => {
+            calls.retain(|(_, call)| call.start < until || call.start > from);
+        }
+        [(_, from), _, ..] => calls.retain(|(_, call)| call.start > from),
+        _ => {}
     }
     calls
+}
+
+/// Records that were lost on all CPUs. `dir` has a directory for each.
+pub(crate) fn lost(lab: &Lab, dir: &str) -> Result<u64> {
+    let mut lost = 0;
+    for cpu in lab.mount.read_dir(dir)? {
+        let cpu = cpu?.file_name().to_string_lossy().into_owned();
+        let stats = lab.get(&format!("{dir}/{cpu}/stats"))?;
+        let lines = stats.lines().filter_map(|line| line.split_once(": "));
+        let counts = lines.filter(|(name, _)| ["overrun", "dropped events"].contains(name));
+        lost += counts
+            .filter_map(|(_, n)| n.trim().parse::<u64>().ok())
+            .sum::<u64>();
+    }
+    Ok(lost)
+}
+
+/// The kernel that was booted with [`boot_words`](crate::boot_words) has just booted: what
+/// follows is no part of its boot, until a recording starts.
+pub fn booted(kernel: &Kernel) {
+    mark(kernel);
+}
+
+/// Numbers of threads, as the kernel reads them.
+pub(crate) fn list(threads: &[u64]) -> String {
+    let words: Vec<_> = threads.iter().map(u64::to_string).collect();
+    words.join(" ")
+}
+
+/// A call that says where in a record something began or ended.
+pub(crate) fn mark(kernel: &Kernel) {
+    number(kernel, MARK);
 }
 
 /// A call without arguments that always has an answer.
@@ -153,13 +217,13 @@ fn number(kernel: &Kernel, call: i64) -> u64 {
 }
 
 /// This thread's number in that kernel.
-fn thread_id(kernel: &Kernel) -> u64 {
+pub(crate) fn thread_id(kernel: &Kernel) -> u64 {
     const GETTID: i64 = 186;
     number(kernel, GETTID)
 }
 
 /// Whatever happens in between, afterwards nothing is recorded.
-struct Off<'a>(&'a Lab);
+pub(crate) struct Off<'a>(pub &'a Lab);
 
 impl Drop for Off<'_> {
     fn drop(&mut self) {

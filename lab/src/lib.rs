@@ -23,8 +23,15 @@
 //! error.rs     what can go wrong
 //! files.rs     the kernel's own interface: files of tracefs
 //! probe.rs     probes: how often, with what, and what comes back
-//! graph.rs     recording which functions calls go through
-//! call.rs      what was recorded, as text and for trace viewers
+//! graph.rs     recording which functions calls of a thread go through
+//! recorder.rs  recording several threads, tracepoints and probes, from here to there
+//! call.rs      what was recorded of a thread, call by call
+//! record.rs    what was recorded of several
+//! tree.rs      calls put together by where they come from
+//! chrome.rs    for trace viewers
+//! flame.rs     as a flame graph
+//! histogram.rs how often which values were there
+//! nearest.rs   what a wrong name may have meant
 //! ring.rs      the pages that the kernel records into
 //! format.rs    where in a record a field is
 //! symbols.rs   functions by address
@@ -35,18 +42,30 @@
 //! Imports of ours: `tane`.
 
 mod call;
+mod chrome;
 mod error;
 mod files;
+mod flame;
 mod format;
 mod graph;
+mod histogram;
+mod nearest;
 mod probe;
+mod record;
+mod recorder;
 mod ring;
 mod symbols;
+mod tree;
 
 pub use call::{Call, Calls};
+pub use chrome::quoted;
 pub use error::{Error, Result};
-pub use graph::Graph;
+pub use graph::{booted, Graph};
+pub use histogram::{Bucket, Histogram};
 pub use probe::Probe;
+pub use record::{Event, Record, Thread};
+pub use recorder::{boot_words, Recorder, Recording};
+pub use tree::Node;
 
 use std::sync::{Mutex, OnceLock};
 use symbols::Symbols;

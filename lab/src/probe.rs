@@ -2,11 +2,12 @@
 //! what it returns.
 
 use crate::error::{Error, Result};
+use crate::nearest::no_such;
 use crate::Lab;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// All of ours are events of this group.
-const GROUP: &str = "tane";
+pub(crate) const GROUP: &str = "tane";
 
 /// A probe in a kernel. Dropping it takes it out.
 pub struct Probe<'a> {
@@ -32,10 +33,17 @@ impl Lab {
     }
 
     fn place(&self, kind: char, place: &str, fields: &str) -> Result<Probe<'_>> {
+        let probe = self.declare(kind, place, fields)?;
+        probe.switch(true)?;
+        Ok(probe)
+    }
+
+    /// The same, without an event yet.
+    pub(crate) fn declare(&self, kind: char, place: &str, fields: &str) -> Result<Probe<'_>> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("p{}", NEXT.fetch_add(1, Ordering::Relaxed));
         let refused = |why: &str| Error::Refused {
-            what: format!("{place} {fields}"),
+            what: format!("{place} {fields}").trim_end().to_owned(),
             why: why.to_owned(),
         };
         // Each would begin another command, or another word.
@@ -48,6 +56,9 @@ impl Lab {
         // Linux would wait for a module that has it.
         if let Some((function, offset)) = place.split_once('+') {
             let size = self.symbols()?.size(function);
+            if size.is_none() {
+                return Err(refused(&self.no_function(function)?));
+            }
             let offset: u64 = offset.parse().map_err(|_| refused("no offset in bytes"))?;
             if size.is_none_or(|size| offset >= size) {
                 return Err(refused("not in this function"));
@@ -58,14 +69,33 @@ impl Lab {
         if let Err(error) = self.command("kprobe_events", &command) {
             // There is nothing to take out.
             std::mem::forget(probe);
-            return Err(error);
+            let function = place.split('+').next().unwrap_or(place);
+            return Err(match (self.symbols()?.size(function), error) {
+                (None, _) => refused(&self.no_function(function)?),
+                // Its only words for what is on its list of such functions.
+                (_, Error::Refused { why, .. }) if why == "Failed to register probe event" => {
+                    refused("no probe may be there: it is what probes are made of, or the way in")
+                }
+                (_, Error::Refused { why, .. }) => refused(&why),
+                (_, error) => error,
+            });
         }
-        probe.switch(true)?;
         Ok(probe)
     }
 }
 
+impl Lab {
+    fn no_function(&self, name: &str) -> Result<String> {
+        Ok(no_such("function", name, self.symbols()?.names()))
+    }
+}
+
 impl Probe<'_> {
+    /// What its events are called.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     fn file(&self, file: &str) -> String {
         format!("events/{GROUP}/{}/{file}", self.name)
     }

@@ -5,12 +5,10 @@
 use crate::error::{Error, Result};
 
 const HEADER: usize = 16;
-/// In the length: records were lost before this page; and how many stands behind.
-const LOST: u64 = 1 << 31;
 const LENGTH: u64 = (1 << 20) - 1;
 
-/// The records of a page, and whether some before it were lost.
-pub fn records(page: &[u8]) -> Result<(Vec<&[u8]>, bool)> {
+/// The records of a page.
+pub fn records(page: &[u8]) -> Result<Vec<&[u8]>> {
     const PADDING: u32 = 29;
     const EXTEND: u32 = 30;
     const STAMP: u32 = 31;
@@ -39,7 +37,7 @@ pub fn records(page: &[u8]) -> Result<(Vec<&[u8]>, bool)> {
         found.push(data.get(at..at + len).ok_or(SHORT)?);
         at += len.next_multiple_of(4);
     }
-    Ok((found, length & LOST != 0))
+    Ok(found)
 }
 
 const SHORT: Error = Error::Record("a page ends too early");
@@ -64,9 +62,8 @@ mod tests {
     fn records_of_each_kind_are_found() {
         // One of two words, a longer time, one whose length stands beside it.
         let bytes = page(&[2, 7, 8, 30, 1, 0, 8, 9], 1 << 31);
-        let (found, lost) = records(&bytes).unwrap();
+        let found = records(&bytes).unwrap();
         assert_eq!(found, [[7, 0, 0, 0, 8, 0, 0, 0].as_slice(), &[9, 0, 0, 0]]);
-        assert!(lost);
     }
 
     #[test]

@@ -27,6 +27,11 @@ impl Symbols {
         Some(next.0 - start)
     }
 
+    /// Their names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|symbol| symbol.1.as_str())
+    }
+
     /// The function that has this address, or the address.
     pub fn name(&self, address: u64) -> String {
         let behind = self.0.partition_point(|symbol| symbol.0 <= address);

@@ -31,6 +31,13 @@ pub struct Kernel {
     inner: Arc<Inner>,
 }
 
+/// Handles of one kernel are equal.
+impl PartialEq for Kernel {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
 struct Inner {
     machine: Machine,
     /// Below it, mounts get their directories.

@@ -60,6 +60,19 @@ pub fn run_image() -> Result<PathBuf> {
     Err(Error::new(libc::ENOENT, "find the kernel image").with_text(text))
 }
 
+/// The kernel image that can be looked into (`tane-lab`), which lies beside the
+/// [`default_image`].
+///
+/// ENOENT if there is none; the error names the place.
+pub fn lab_image() -> Result<PathBuf> {
+    let path = default_image()?.with_file_name("tane-lab.elf");
+    if path.is_file() {
+        return Ok(path);
+    }
+    let text = format!("no kernel image lab: {}", path.display());
+    Err(Error::new(libc::ENOENT, "find the kernel image").with_text(text))
+}
+
 /// Where files of this library are looked for: beside the executable or the shared
 /// library this code is in, and in `tane`, `../lib/tane` and `../share/tane` from
 /// there.

@@ -104,7 +104,7 @@ pub use image::options::parse_size;
 pub use image::options::{ImageHooks, ImageOptions, Verity};
 pub use image::{Image, Outer};
 pub use kernel::Kernel;
-pub use kernel_image::{default_image, places_beside, run_image, tiny_image};
+pub use kernel_image::{default_image, lab_image, places_beside, run_image, tiny_image};
 pub use machine::Remote;
 pub use map::{Map, MapOptions};
 pub use metadata::{FileType, Metadata};

@@ -3,7 +3,7 @@
 use super::choose::choose;
 use super::machine::Machine;
 use super::unmountable::Attempt;
-use super::Access;
+use super::{traced, Access};
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::tell;
@@ -38,6 +38,7 @@ pub(super) fn mount(
     global: &Global,
 ) -> Result<Opened> {
     let mount = mount_volume(&machine, at, access, global)?;
+    traced::mounted()?;
     Ok(Opened {
         kernel: machine.kernel.clone(),
         mount: Some(mount),

@@ -8,7 +8,9 @@
 mod programs;
 
 use super::machine::{kernel_image, tiny_image};
-use super::{asker, gofer, is_host_kernel, lower, memory, prepared, scratch, servers, Access};
+use super::{
+    asker, gofer, is_host_kernel, lower, memory, prepared, scratch, servers, traced, Access,
+};
 use crate::args::Global;
 use crate::copy::gofer::Terms;
 use crate::failure::{Failure, Result};
@@ -310,6 +312,7 @@ pub(super) fn enter(
         let count = needs.kernels(state.left);
         let provided = tane::provide(&kernels, count, memory.unwrap_or(tane::MEMORY));
         jail.boots_from(&provided.map_err(no_provisions)?);
+        jail.changes_code(traced::is_awaited());
         let held = jail.enter().map_err(failure)?;
         if held.files == Files::No && !needs.trees.is_empty() && !global.quiet {
             tell::warning(

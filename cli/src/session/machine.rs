@@ -1,6 +1,6 @@
 //! A kernel of our own, and the image that is its disk.
 
-use super::{is_host_kernel, memory, nested, opening, prepared, whole, Access};
+use super::{is_host_kernel, memory, nested, opening, prepared, traced, whole, Access};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use std::os::unix::ffi::OsStrExt;
@@ -45,7 +45,10 @@ impl Machine {
 
     /// A kernel that knows everything, and nobody else has.
     pub(super) fn alone(global: &Global) -> Result<Machine> {
-        Machine::boot(builder(&kernel_image(global)?, global.memory, global))
+        Machine::boot(
+            builder(&kernel_image(global)?, global.memory, global),
+            global,
+        )
     }
 
     /// A kernel that does the same each time, whatever the command line says of CPUs.
@@ -58,11 +61,16 @@ impl Machine {
         let image = tiny.map_or_else(|| kernel_image(global), Ok)?;
         let memory = global.memory.or(plain.then_some(LITTLE));
         let builder = builder(&image, memory, global).working_set(wanted.working_set);
-        Machine::boot(builder.cpus(1).deterministic(wanted.time, wanted.seed))
+        let builder = builder.cpus(1).deterministic(wanted.time, wanted.seed);
+        Machine::boot(builder, global)
     }
 
-    fn boot(builder: tane::Builder) -> Result<Machine> {
-        Ok(Machine::of(builder.boot().map_err(no_start)?, true))
+    fn boot(builder: tane::Builder, global: &Global) -> Result<Machine> {
+        let kernel = match traced::is_awaited() {
+            true => traced::boot(builder, global)?,
+            false => builder.boot().map_err(no_start)?,
+        };
+        Ok(Machine::of(kernel, true))
     }
 
     fn of(kernel: tane::Kernel, own: bool) -> Machine {
@@ -121,6 +129,7 @@ impl Machine {
     /// mounts and disks one by one, which takes as long as some reads.
     pub(super) fn end(&self) {
         if self.own {
+            traced::ends(&self.kernel);
             self.kernel.halt();
         }
     }
@@ -278,7 +287,7 @@ fn cause(name: &str, error: &std::io::Error) -> String {
     format!("{own}{what}: {text}")
 }
 
-fn no_start(e: tane::Error) -> Failure {
+pub(super) fn no_start(e: tane::Error) -> Failure {
     Failure::image(format!("cannot start Linux: {e}"))
 }
 
@@ -319,6 +328,9 @@ pub(super) fn tiny_image(global: &Global) -> Option<PathBuf> {
 
 /// The kernel that is to serve these disks.
 pub(super) fn boot(what: &ToBoot, global: &Global) -> Result<tane::Kernel> {
+    if let Some(kernel) = traced::take()? {
+        return Ok(kernel);
+    }
     let is_plain = what.is_all && what.disks.iter().all(|disk| disk.is_plain());
     let image = match tiny_image(global).filter(|_| is_plain) {
         Some(tiny) => tiny,
@@ -334,6 +346,11 @@ pub(super) fn boot(what: &ToBoot, global: &Global) -> Result<tane::Kernel> {
     // One kernel of a process can.
     let runs = global.runs && !what.is_outer;
     builder.programs(runs).boot().map_err(no_start)
+}
+
+/// One that is booted before anything is known of disks.
+pub(super) fn builder_of_any(global: &Global) -> Result<tane::Builder> {
+    Ok(builder(&kernel_image(global)?, global.memory, global))
 }
 
 fn builder(image: &Path, memory: Option<u64>, global: &Global) -> tane::Builder {

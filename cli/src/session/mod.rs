@@ -20,6 +20,7 @@ mod scratch;
 mod secrets;
 mod servers;
 mod target;
+pub mod traced;
 mod unmountable;
 
 pub use asker::abandon as release_terminal;

@@ -2,7 +2,7 @@
 //! is in them: neither takes anything of the host's after that.
 
 use super::machine::{boot, kernel_image, tiny_image};
-use super::{jail, nested, opening, redo, Access};
+use super::{jail, nested, opening, redo, traced, Access};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::names::plain;
@@ -43,6 +43,7 @@ pub fn get(at: &ImagePath, access: Access, global: &Global) -> Result<BootedImag
     let secrets = global.kept.secrets(global)?;
     let (kernel, tiny) = (kernel_image(global)?, tiny_image(global));
     jail::enter(Some(at), &[Some(&kernel), tiny.as_deref()], access, global)?;
+    traced::prepare(global)?;
     let mine = prepare(at, access, &secrets, global);
     jail::booted(at);
     let mut kernels = at.layers().count();

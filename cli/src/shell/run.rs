@@ -235,6 +235,8 @@ impl Shell {
             | Verb::Kaslr(_)
             | Verb::Check(_)
             | Verb::Mount(_)
+            | Verb::Trace(_)
+            | Verb::Probe(_)
             | Verb::Run(_)
             | Verb::Sh(_)
             | Verb::Umount(_) => {
