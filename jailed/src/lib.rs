@@ -37,7 +37,7 @@
 //! vouches for; it alone has disks, networks, memory shared with a kernel
 //! ([`direct::Map`], [`direct::Buffer`]: here ENOSYS) and any system call. A call of it is
 //! a function call, one of these is some messages to another process and back:
-//! `cargo run --release -p tane-jailed --example cost` says what that is.
+//! `cargo run --release -p tane-jailed --example jailed_cost` says what that is.
 //!
 //! The worker's program, `tane-worker`, is looked for beside this program, where `make
 //! install` puts it seen from there, and where the sources were built; or [`Options`] and

@@ -304,6 +304,13 @@ impl Worker {
         self.push_ended(Ended::Descriptor(fd));
     }
 
+    /// The same, and soon if there are many.
+    pub fn close_later(&self, fd: u32) {
+        if self.owner.is_this() && self.push_ended(Ended::Descriptor(fd)) {
+            self.send_ended();
+        }
+    }
+
     /// Any call takes along what was ended; this one does nothing else.
     fn send_ended(&self) {
         let _ = self.call(0, 0).and_then(|call| call.wait().map(drop));

@@ -7,7 +7,7 @@ const DESCRIPTORS: u64 = 1 << 32;
 pub(crate) enum Ended {
     /// An object of the worker's.
     Handle(u32),
-    /// A descriptor inside the kernel, of a system call that was given up.
+    /// A descriptor inside the kernel: of a tree, or of a system call that was given up.
     Descriptor(u32),
 }
 

@@ -33,7 +33,8 @@
 //!   fork.rs        what holds after a fork of the caller
 //!   options.rs     how an image is opened by one
 //!   image_options.rs  that of the image, as bytes
-//!   remote.rs      images, mounts, files, directories in it
+//!   remote.rs      images, mounts, files in it
+//!     listing.rs     directories
 //!     ahead.rs       what is read with what was asked for
 //! serve.rs       the worker: takes calls
 //!   open.rs        how it gets into its jail, and its image
@@ -59,6 +60,7 @@ mod fork;
 mod image_options;
 mod leash;
 mod list;
+mod listing;
 mod local;
 mod objects;
 mod open;
@@ -76,10 +78,11 @@ mod wire;
 
 pub use failure::{Failure, Result};
 pub use list::{Entry, Lister, Listing, STAT, WALK};
+pub use listing::Dir;
 pub use local::{open_file, raw};
 pub use operations::{Calls, FileCalls, ImageCalls, KernelCalls};
 pub use options::Options;
 pub use records::{MountHow, SharedPart, Stat, StatFs, Time, VolumeRecord, KEEP, NOW};
-pub use remote::{Dir, File, Image, Mount};
+pub use remote::{File, Image, Mount};
 pub use serve::serve;
 pub use wire::{fuzz_answers, List};

@@ -1,16 +1,16 @@
-//! Images, mounts, files and directories of a worker.
+//! Images, mounts and files of a worker.
 
 use crate::ahead::{Ahead, Window, SMALL};
 use crate::area::{BESIDE, BULK};
 use crate::call::{Answer, Call};
 use crate::client::Worker;
 use crate::failure::{Failure, Result};
-use crate::list::{self, Listing};
+use crate::listing::Dir;
 use crate::objects::lock;
 use crate::operations::special;
 use crate::records::MountHow;
 use crate::wire::{Reader, Wire};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -82,6 +82,12 @@ impl Mount {
         self.worker.end_descriptor(fd);
     }
 
+    /// Close a descriptor inside the kernel, with one of the next calls: no message of its
+    /// own, and no answer.
+    pub fn close_later(&self, fd: i32) {
+        self.worker.close_later(fd as u32);
+    }
+
     /// Where it is inside the kernel.
     pub fn mount_point(&self) -> &Path {
         &self.place
@@ -119,18 +125,7 @@ impl Mount {
     /// List a directory; `flags` of [`list`](crate::Listing): 1 for what stat(2) says
     /// of each entry, 2 for all below as well.
     pub fn list(&self, path: &OsStr, flags: u32) -> Result<Dir> {
-        let mut dir = Dir {
-            worker: self.worker.clone(),
-            mount: self.handle,
-            path: path.to_owned(),
-            flags,
-            handle: 0,
-            bytes: Vec::new(),
-            at: 0,
-            over: false,
-        };
-        dir.start()?;
-        Ok(dir)
+        Dir::new(&self.worker, self.handle, path, flags)
     }
 
     /// Read files, whole, one behind the other into `to`; `each` is told the length
@@ -390,77 +385,6 @@ impl Drop for File {
     }
 }
 
-/// A listing that a worker makes, many entries with each message.
-pub struct Dir {
-    worker: Arc<Worker>,
-    mount: u32,
-    path: OsString,
-    flags: u32,
-    /// 0: the worker is done with it.
-    handle: u32,
-    bytes: Vec<u8>,
-    at: usize,
-    over: bool,
-}
-
-impl Dir {
-    fn start(&mut self) -> Result<()> {
-        let mut call = self.worker.call(special::LIST, self.mount)?;
-        self.path.as_os_str().put(&mut call.arguments())?;
-        self.flags.put(&mut call.arguments())?;
-        let answer = call.wait()?;
-        let handle = answer.count(u32::MAX as usize)?;
-        let bytes = answer.copy()?;
-        drop(answer);
-        self.worker.end(self.handle);
-        self.handle = handle as u32;
-        (self.bytes, self.at, self.over) = (bytes, 0, false);
-        Ok(())
-    }
-
-    /// Start again.
-    pub fn rewind(&mut self) -> Result<()> {
-        self.start()
-    }
-
-    /// None at the end.
-    #[allow(clippy::should_implement_trait)] // it can fail
-    pub fn next(&mut self) -> Result<Option<Listing>> {
-        if self.over {
-            return Ok(None);
-        }
-        if self.at == self.bytes.len() {
-            self.more()?;
-        }
-        let mut from = Reader::new(&self.bytes[self.at..]);
-        let next = list::parse(&mut from);
-        self.at = self.bytes.len() - from.left();
-        self.over = !matches!(next, Ok(Some(_)));
-        next
-    }
-
-    fn more(&mut self) -> Result<()> {
-        let call = self.worker.call(special::LIST_MORE, self.handle)?;
-        let answer = call.wait()?;
-        let bytes = answer.copy()?;
-        if bytes.is_empty() {
-            return Err(Failure::new(
-                libc::EIO,
-                "the worker's listing does not go on",
-            ));
-        }
-        drop(answer);
-        (self.bytes, self.at) = (bytes, 0);
-        Ok(())
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        self.worker.end(self.handle);
-    }
-}
-
 macro_rules! shown {
     ($($type:ident),*) => { $(
         impl std::fmt::Debug for $type {
@@ -471,4 +395,4 @@ macro_rules! shown {
     )* };
 }
 
-shown!(Image, Mount, File, Dir);
+shown!(Image, Mount, File);

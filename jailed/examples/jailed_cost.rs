@@ -1,6 +1,6 @@
 //! What it costs that Linux is in another process: the same calls by this crate and by a
 //! kernel in this process, in turn, medians of so many.
-//! usage: cost IMAGE FILE DIRECTORY
+//! usage: jailed_cost IMAGE FILE DIRECTORY
 
 use std::path::Path;
 use std::time::Instant;
@@ -48,7 +48,7 @@ fn list(tree: &Tree, path: &Path) -> Outcome<()> {
 fn main() -> Outcome<()> {
     let args: Vec<_> = std::env::args_os().skip(1).collect();
     let [disk, name, dir] = &args[..] else {
-        return Err("usage: cost IMAGE FILE DIRECTORY".into());
+        return Err("usage: jailed_cost IMAGE FILE DIRECTORY".into());
     };
     let dir = Path::new(dir);
     let options = MountOptions::new();
