@@ -1,7 +1,6 @@
 //! tane umount: the end of what tane mount began.
 
-use crate::failure::{Failure, Result, SOME_FAILED};
-use crate::tell;
+use crate::failure::{Failure, Result};
 use std::path::PathBuf;
 
 /// Unmount what tane mount has mounted, and wait until the image is complete
@@ -24,13 +23,14 @@ pub struct Args {
 
 #[cfg(not(feature = "fuse"))]
 pub fn run(_: Args) -> Result<u8> {
-    Err(crate::failure::Failure::usage(
+    Err(Failure::usage(
         "this tane was built without FUSE: build it with --features fuse",
     ))
 }
 
 #[cfg(feature = "fuse")]
 pub fn run(args: Args) -> Result<u8> {
+    use crate::{failure::SOME_FAILED, tell};
     let mut code = 0;
     for dir in &args.dirs {
         if let Err(why) = with_fuse::one(dir, args.lazy) {
