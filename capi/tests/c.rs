@@ -3,43 +3,16 @@
 
 mod common;
 
-use common::{has_kernel, libraries, run, source};
+use common::{compile, has_kernel, libraries, run, source, Scratch, SHARED, STATIC};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tane_test_support::sums;
 
-/// A directory for one test, which is removed with it.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let name = format!("tane-capi-{name}-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).expect("a directory");
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn cc(scratch: &Scratch, file: &str, link: &[&str]) -> PathBuf {
     let program = scratch.0.join("program");
-    let mut cc = Command::new("cc");
-    cc.args(["-std=gnu11", "-O1", "-g"]);
-    cc.args(["-Wall", "-Wextra", "-Werror"]);
-    cc.arg("-I").arg(source("include"));
-    cc.arg("-o").arg(&program).arg(source(file));
-    cc.arg("-L").arg(libraries());
-    run(cc.args(link));
+    compile(&program, file, link);
     program
 }
-
-const SHARED: &[&str] = &["-ltane", "-lpthread"];
-const STATIC: &[&str] = &["-l:libtane.a", "-lpthread", "-ldl", "-lm", "-lgcc_s"];
 
 /// A file system with one file in it, or None where nothing is to be run.
 #[track_caller]

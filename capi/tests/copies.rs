@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{has_kernel, libraries, run, source};
+use common::{command, compile, has_kernel, libraries, plant, run, Scratch, SHARED};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -11,54 +11,15 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let name = format!("tane-copies-{name}-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).expect("a directory");
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// The command, of the same build as the libraries.
-fn command() -> PathBuf {
-    let place = libraries();
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "-q", "-p", "tane-cli", "--target-dir"]);
-    cargo.arg(place.parent().expect("target"));
-    if place.ends_with("release") {
-        cargo.arg("--release");
-    }
-    run(cargo.current_dir(source("")));
-    place.join("tane")
-}
-
 /// A bit of everything that needs no privileges.
-fn plant(tree: &Path) {
-    std::fs::create_dir_all(tree.join("below/deeper")).expect("mkdir");
-    let write = |name: &str, data: &[u8]| {
-        std::fs::write(tree.join(name), data).expect("write");
-    };
-    write("plain", b"a few bytes\n");
-    write("empty", b"");
-    let noise: Vec<u8> = (0..3_000_001u64).map(|i| ((i * i) >> 9) as u8).collect();
-    write("below/large", &noise);
-    write("below/deeper/shut", b"secret");
+fn plant_all(tree: &Path) {
+    plant(tree);
+    std::fs::write(tree.join("below/deeper/shut"), b"secret").expect("write");
     let shut = std::fs::Permissions::from_mode(0o4750);
     std::fs::set_permissions(tree.join("below/deeper/shut"), shut).expect("chmod");
     let sparse = File::create(tree.join("sparse")).expect("create");
     sparse.write_all_at(b"middle", 5 << 20).expect("write");
     sparse.set_len(9 << 20).expect("truncate");
-    std::fs::hard_link(tree.join("plain"), tree.join("below/again")).expect("link");
-    std::os::unix::fs::symlink("../nowhere", tree.join("below/link")).expect("symlink");
     set_xattr(&tree.join("plain"), c"user.color", b"blue\0green");
     for name in ["plain", "below/large", "below"] {
         let file = File::open(tree.join(name)).expect("open");
@@ -154,21 +115,9 @@ fn is_same(copy: &Path, other: &Path) {
 }
 
 fn copies(mode: &str) {
-    let scratch = Scratch::new(mode);
+    let scratch = Scratch::new(&format!("copies-{mode}"));
     let program = scratch.0.join("program");
-    let mut cc = Command::new("cc");
-    cc.args([
-        "-std=gnu11",
-        "-O1",
-        "-g",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-I",
-    ]);
-    cc.arg(source("include")).arg("-o").arg(&program);
-    cc.arg(source("tests/copy.c")).arg("-L").arg(libraries());
-    run(cc.arg("-ltane"));
+    compile(&program, "tests/copy.c", SHARED);
     if !has_kernel() {
         return;
     }
@@ -177,7 +126,7 @@ fn copies(mode: &str) {
     for dir in [&tree, &out, &dest] {
         std::fs::create_dir(dir).expect("mkdir");
     }
-    plant(&tree);
+    plant_all(&tree);
     File::create(&image)
         .and_then(|f| f.set_len(64 << 20))
         .expect("an image");

@@ -2,62 +2,15 @@
 
 mod common;
 
-use common::{has_kernel, libraries, run, source};
-use std::path::{Path, PathBuf};
+use common::{command, compile, has_kernel, libraries, plant, run, Scratch, SHARED};
+use std::path::Path;
 use std::process::Command;
-
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Scratch {
-        let name = format!("tane-makes-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).expect("a directory");
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// The command, of the same build as the libraries.
-fn command() -> PathBuf {
-    let place = libraries();
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "-q", "-p", "tane-cli", "--target-dir"]);
-    cargo.arg(place.parent().expect("target"));
-    if place.ends_with("release") {
-        cargo.arg("--release");
-    }
-    run(cargo.current_dir(source("")));
-    place.join("tane")
-}
-
-fn plant(tree: &Path) {
-    std::fs::create_dir_all(tree.join("below/deeper")).expect("mkdir");
-    let write = |name: &str, data: &[u8]| {
-        std::fs::write(tree.join(name), data).expect("write");
-    };
-    write("plain", b"a few bytes\n");
-    write("empty", b"");
-    let noise: Vec<u8> = (0..3_000_001u64).map(|i| ((i * i) >> 9) as u8).collect();
-    write("below/large", &noise);
-    std::fs::hard_link(tree.join("plain"), tree.join("below/again")).expect("link");
-    std::os::unix::fs::symlink("../plain", tree.join("below/link")).expect("a link");
-}
 
 #[test]
 fn an_image_made_in_c_is_the_one_that_the_command_makes() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::new("makes");
     let program = scratch.0.join("program");
-    let mut cc = Command::new("cc");
-    let strict = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"];
-    cc.args(strict).arg("-I").arg(source("include"));
-    cc.arg("-o").arg(&program).arg(source("tests/make.c"));
-    run(cc.arg("-L").arg(libraries()).arg("-ltane"));
+    compile(&program, "tests/make.c", SHARED);
     if !has_kernel() {
         return;
     }

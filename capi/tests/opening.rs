@@ -5,7 +5,7 @@ mod common;
 #[path = "../../tests/opening/mod.rs"]
 mod opening;
 
-use common::{has_kernel, libraries, run, source};
+use common::{compile, has_kernel, libraries, SHARED};
 use opening::{Case, Images};
 use std::path::Path;
 use std::process::Command;
@@ -68,19 +68,7 @@ fn c_opens_what_the_table_says() {
         return;
     };
     let program = images.path().join("program");
-    let mut cc = Command::new("cc");
-    cc.args([
-        "-std=gnu11",
-        "-O1",
-        "-g",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-I",
-    ]);
-    cc.arg(source("include")).arg("-o").arg(&program);
-    cc.arg(source("tests/opening.c")).arg("-L").arg(libraries());
-    run(cc.arg("-ltane"));
+    compile(&program, "tests/opening.c", SHARED);
     if !has_kernel() {
         return;
     }

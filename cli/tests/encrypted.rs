@@ -89,6 +89,22 @@ fn a_key_that_is_wrong_or_missing_is_an_error_that_says_so() {
     succeed(s.tane().args(["ls", "e.qcow2:/", "--key-file=pw-bare"]));
 }
 
+/// `inner.raw`, a LUKS volume that opens by `key`, with an ext4 in which `f` has `data`.
+fn sealed(s: &Scratch, key: &[u8], data: &[u8]) {
+    let inner = s.write("inner.raw", b"");
+    let file = std::fs::File::options().write(true).open(inner);
+    file.and_then(|f| f.set_len(24 * MIB)).expect("its length");
+    s.write("key", key);
+    let mut cryptsetup = sbin("cryptsetup");
+    cryptsetup.args("luksFormat -q --type=luks1 --pbkdf-force-iterations=1000".split(' '));
+    cryptsetup.args(["--key-file=key", "inner.raw"]);
+    succeed(cryptsetup.current_dir(s.path()));
+    let mkfs = "mkfs --fs ext4 --key-file=key inner.raw";
+    succeed(s.tane().args(mkfs.split(' ')));
+    s.write("f", data);
+    succeed(s.tane().args("cp --key-file=key f inner.raw:/f".split(' ')));
+}
+
 /// By a process of its own: what has Linux in it reads no terminal.
 #[test]
 fn a_passphrase_that_is_typed_opens_a_volume_and_the_terminal_stays_as_it_was() {
@@ -96,23 +112,7 @@ fn a_passphrase_that_is_typed_opens_a_volume_and_the_terminal_stays_as_it_was() 
         return;
     }
     let s = Scratch::new();
-    let inner = s.write("inner.raw", b"");
-    let file = std::fs::File::options().write(true).open(inner);
-    file.and_then(|f| f.set_len(24 * MIB)).expect("its length");
-    s.write("key", b"typed by somebody");
-    let mut cryptsetup = sbin("cryptsetup");
-    cryptsetup.args("luksFormat -q --type=luks1 --pbkdf-force-iterations=1000".split(' '));
-    succeed(
-        cryptsetup
-            .args(["--key-file=key", "inner.raw"])
-            .current_dir(s.path()),
-    );
-    succeed(
-        s.tane()
-            .args("mkfs --fs ext4 --key-file=key inner.raw".split(' ')),
-    );
-    s.write("f", b"data inside");
-    succeed(s.tane().args("cp --key-file=key f inner.raw:/f".split(' ')));
+    sealed(&s, b"typed by somebody", b"data inside");
 
     let mut terminal = Terminal::new();
     let mut cat = s.tane();
@@ -155,23 +155,7 @@ fn a_volume_in_an_encrypted_image_may_have_another_key() {
         return;
     }
     let s = Scratch::new();
-    let inner = s.write("inner.raw", b"");
-    let file = std::fs::File::options().write(true).open(inner);
-    file.and_then(|f| f.set_len(24 * MIB)).expect("its length");
-    s.write("key", b"another");
-    let mut cryptsetup = sbin("cryptsetup");
-    cryptsetup.args("luksFormat -q --type=luks1 --pbkdf-force-iterations=1000".split(' '));
-    succeed(
-        cryptsetup
-            .args(["--key-file=key", "inner.raw"])
-            .current_dir(s.path()),
-    );
-    succeed(
-        s.tane()
-            .args("mkfs --fs ext4 --key-file=key inner.raw".split(' ')),
-    );
-    s.write("f", b"data\n");
-    succeed(s.tane().args("cp --key-file=key f inner.raw:/f".split(' ')));
+    sealed(&s, b"another", b"data\n");
     encrypt(&s, "inner.raw", LUKS, "e.qcow2");
     assert_eq!(
         with_key(&s, "--key-file=key cat e.qcow2:/f").stdout,

@@ -87,6 +87,13 @@ fn show(s: &Scratch, mount: Mount) -> HostMount {
     shown.expect("it is mounted")
 }
 
+/// Waits until nobody is shown it any more, and unmounts it here.
+#[track_caller]
+fn ended(shown: HostMount) {
+    let mount = shown.wait().expect("the mount");
+    mount.unmount().expect("all is in the image");
+}
+
 fn sample(s: &Scratch) -> PathBuf {
     let tree = s.join("tree");
     fs::create_dir_all(tree.join("a/b")).expect("directories");
@@ -147,8 +154,7 @@ fn what_the_hosts_programs_write_is_in_the_image() {
     fs::write(&path, "x").expect("a file");
     std::os::unix::fs::chown(&path, Some(1234), Some(56)).expect("its owner");
     shown.unmount().expect("unmounted");
-    let mount = shown.wait().expect("the mount");
-    mount.unmount().expect("all is in the image");
+    ended(shown);
 
     let Some(mut check) = tool("e2fsprogs", "e2fsck") else {
         return;
@@ -199,11 +205,7 @@ fn a_mount_that_is_in_use_stays_and_works_on() {
     assert_eq!(byte, [7]);
     drop(file);
     shown.unmount().expect("unmounted");
-    shown
-        .wait()
-        .expect("the mount")
-        .unmount()
-        .expect("unmounted");
+    ended(shown);
 }
 
 #[test]
@@ -218,11 +220,7 @@ fn who_waits_hears_that_somebody_else_has_unmounted_it() {
     let shown = show(&s, mount(&image, false));
     run(Command::new("umount").arg(s.point()));
     shown.unmount().expect("it is no error that it was faster");
-    shown
-        .wait()
-        .expect("the mount")
-        .unmount()
-        .expect("unmounted");
+    ended(shown);
 }
 
 #[test]

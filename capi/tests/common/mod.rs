@@ -1,4 +1,5 @@
 //! What the tests of the C library's users share.
+#![allow(dead_code)] // every test program uses a part of it
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -46,4 +47,64 @@ pub fn libraries() -> &'static Path {
 #[track_caller]
 pub fn has_kernel() -> bool {
     tane_test_support::has_kernel(tane::default_image()).is_some()
+}
+
+/// A directory for one test, which is removed with it.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    pub fn new(name: &str) -> Scratch {
+        let name = format!("tane-capi-{name}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).expect("a directory");
+        Scratch(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// How programs are linked with the shared library, and with the static one.
+pub const SHARED: &[&str] = &["-ltane", "-lpthread"];
+pub const STATIC: &[&str] = &["-l:libtane.a", "-lpthread", "-ldl", "-lm", "-lgcc_s"];
+
+/// A C program of this crate, compiled as strictly as ours are, to `program`.
+pub fn compile(program: &Path, file: &str, link: &[&str]) {
+    let mut cc = Command::new("cc");
+    cc.args(["-std=gnu11", "-O1", "-g"]);
+    cc.args(["-Wall", "-Wextra", "-Werror"]);
+    cc.arg("-I").arg(source("include"));
+    cc.arg("-o").arg(program).arg(source(file));
+    cc.arg("-L").arg(libraries());
+    run(cc.args(link));
+}
+
+/// The command, of the same build as the libraries.
+pub fn command() -> PathBuf {
+    let place = libraries();
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "-q", "-p", "tane-cli", "--target-dir"]);
+    cargo.arg(place.parent().expect("target"));
+    if place.ends_with("release") {
+        cargo.arg("--release");
+    }
+    run(cargo.current_dir(source("")));
+    place.join("tane")
+}
+
+/// Files, large, small and of two names, and links, in directories.
+pub fn plant(tree: &Path) {
+    std::fs::create_dir_all(tree.join("below/deeper")).expect("mkdir");
+    let write = |name: &str, data: &[u8]| {
+        std::fs::write(tree.join(name), data).expect("write");
+    };
+    write("plain", b"a few bytes\n");
+    write("empty", b"");
+    let noise: Vec<u8> = (0..3_000_001u64).map(|i| ((i * i) >> 9) as u8).collect();
+    write("below/large", &noise);
+    std::fs::hard_link(tree.join("plain"), tree.join("below/again")).expect("link");
+    std::os::unix::fs::symlink("../nowhere", tree.join("below/link")).expect("symlink");
 }
