@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use tane::Kernel;
 
 /// A program to run, with its arguments and surroundings.
@@ -29,7 +30,8 @@ pub enum Error {
     Program(OsString, String),
     /// It, or the directory to start in, cannot be found: its name, and where.
     Missing(OsString, String),
-    /// The kernel or the host has something against it.
+    /// The kernel or the host has something against it, or against what was to be done
+    /// before it is started: what, and why.
     System(&'static str, io::Error),
 }
 
@@ -111,14 +113,19 @@ impl Command {
             .map_err(|_| self.refused("an argument has a zero byte in it".into()))?;
         let (standard, pumps) = connect(kernel, streams).map_err(|e| Error::System("a pipe", e))?;
         let ends = [0, 1, 2].map(|number: usize| standard.0[number].fd);
+        let failed = Arc::new(OnceLock::new());
+        let told = failed.clone();
         let (pid, answer) = kernel
-            .spawn(move |kernel| prepared.execute(kernel, ends))
+            .spawn(move |kernel| prepared.execute(kernel, ends, &told))
             .map_err(|e| Error::System("a process", e.into()))?;
         // Or the output would never end.
         drop(standard);
         if answer < 0 {
             let errno = -answer as i32;
             wait(kernel, pid).ok();
+            if let Some(what) = failed.get() {
+                return Err(Error::System(what, io::Error::from_raw_os_error(errno)));
+            }
             let path = self.directory.join(&path);
             let why = explain(&tree, &path, errno);
             let absent = [libc::ENOENT, libc::ENOTDIR].contains(&errno);

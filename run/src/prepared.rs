@@ -4,6 +4,7 @@ use crate::command::Command;
 use std::ffi::{CStr, CString, NulError, OsStr};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
+use std::sync::OnceLock;
 use tane::Kernel;
 
 /// A file system of the kernel's own that programs expect.
@@ -64,8 +65,8 @@ fn text(text: impl AsRef<OsStr>) -> Result<CString, NulError> {
     CString::new(text.as_ref().as_bytes())
 }
 
-/// What failed, as an errno.
-type Done = Result<(), i64>;
+/// What could not be done for the program, and the errno, negative.
+type Done = Result<(), (&'static str, i64)>;
 
 /// Calls of the new process.
 struct Calls<'k>(&'k Kernel);
@@ -78,9 +79,9 @@ impl Calls<'_> {
         unsafe { self.0.syscall(nr, six) }
     }
 
-    fn call(&self, nr: i64, args: &[u64]) -> Done {
+    fn call(&self, what: &'static str, nr: i64, args: &[u64]) -> Done {
         match self.answer(nr, args) {
-            errno @ ..0 => Err(errno),
+            errno @ ..0 => Err((what, errno)),
             _ => Ok(()),
         }
     }
@@ -111,10 +112,17 @@ impl Prepared {
     }
 
     /// As the new process: its surroundings, then the program in its place. Returns
-    /// only what failed, or 0 when the program is there.
-    pub fn execute(&self, kernel: &Kernel, standard: [u64; 3]) -> i64 {
+    /// only what failed, or 0 when the program is there. What could not be done before the
+    /// program was even tried is in `failed`.
+    pub fn execute(
+        &self,
+        kernel: &Kernel,
+        standard: [u64; 3],
+        failed: &OnceLock<&'static str>,
+    ) -> i64 {
         let calls = Calls(kernel);
-        if let Err(errno) = self.surround(&calls, standard) {
+        if let Err((what, errno)) = self.surround(&calls, standard) {
+            let _ = failed.set(what);
             return errno;
         }
         let pointers = |words: &[CString]| {
@@ -132,32 +140,41 @@ impl Prepared {
 
     fn surround(&self, calls: &Calls, standard: [u64; 3]) -> Done {
         for (number, end) in standard.into_iter().enumerate() {
-            calls.call(libc::SYS_dup2, &[end, number as u64])?;
+            calls.call(
+                "standard input and output",
+                libc::SYS_dup2,
+                &[end, number as u64],
+            )?;
         }
-        calls.call(libc::SYS_close_range, &[3, u32::MAX.into(), 0])?;
-        calls.call(libc::SYS_setsid, &[])?;
+        let others = [3, u32::MAX.into(), 0];
+        calls.call("the caller's open files", libc::SYS_close_range, &others)?;
+        calls.call("a session", libc::SYS_setsid, &[])?;
         if self.has_own_root {
             // Programs show it, and look for themselves by it. Linux's own is "(none)".
             let name = c"tane";
             let length = name.count_bytes() as u64;
             calls.answer(libc::SYS_sethostname, &[address(name), length]);
             // The mounts go with the process.
-            calls.call(libc::SYS_unshare, &[libc::CLONE_NEWNS as u64])?;
-            let private = libc::MS_REC | libc::MS_PRIVATE;
-            calls.call(libc::SYS_mount, &[0, address(c"/"), 0, private, 0])?;
+            let (what, own) = ("mounts of its own", libc::CLONE_NEWNS as u64);
+            calls.call(what, libc::SYS_unshare, &[own])?;
+            let private = [0, address(c"/"), 0, libc::MS_REC | libc::MS_PRIVATE, 0];
+            calls.call(what, libc::SYS_mount, &private)?;
         }
-        calls.call(libc::SYS_chroot, &[address(&self.root)])?;
-        calls.call(libc::SYS_chdir, &[address(c"/")])?;
+        let what = "the root directory";
+        calls.call(what, libc::SYS_chroot, &[address(&self.root)])?;
+        calls.call(what, libc::SYS_chdir, &[address(c"/")])?;
         if self.has_own_root {
             mount_system(calls)?;
         }
-        calls.call(libc::SYS_umask, &[0o022])?;
+        calls.call("the umask", libc::SYS_umask, &[0o022])?;
         if let Some((uid, gid)) = self.user {
-            calls.call(libc::SYS_setgroups, &[0, 0])?;
-            calls.call(libc::SYS_setgid, &[gid.into()])?;
-            calls.call(libc::SYS_setuid, &[uid.into()])?;
+            let what = "the user and group";
+            calls.call(what, libc::SYS_setgroups, &[0, 0])?;
+            calls.call(what, libc::SYS_setgid, &[gid.into()])?;
+            calls.call(what, libc::SYS_setuid, &[uid.into()])?;
         }
-        calls.call(libc::SYS_chdir, &[address(&self.directory)])
+        let what = "the directory to start in";
+        calls.call(what, libc::SYS_chdir, &[address(&self.directory)])
     }
 }
 
@@ -167,8 +184,8 @@ fn mount_system(calls: &Calls) -> Done {
     for System { kind, at, options } in SYSTEM {
         let words = [kind, at, kind].map(address);
         let args = [words[0], words[1], words[2], 0, address(options)];
-        match calls.call(libc::SYS_mount, &args) {
-            Err(errno) if !is_absence(errno) => return Err(errno),
+        match calls.call(at.to_str().unwrap_or_default(), libc::SYS_mount, &args) {
+            Err((what, errno)) if !is_absence(errno) => return Err((what, errno)),
             Ok(()) if at == c"/dev" => {
                 for (to, name) in LINKS {
                     // There from the last program, or from whoever made the kernel's /dev.

@@ -114,6 +114,24 @@ fn a_second_process_is_refused_with_an_errno() {
 }
 
 #[test]
+fn what_cannot_be_done_before_a_program_starts_is_not_told_as_the_programs() {
+    with_kernel(|kernel| {
+        let root = kernel.tree("/").expect("a root");
+        root.create_dir_with("/shut", 0o700).expect("a directory");
+        let command = Command::new("/bin/program").directory("/shut");
+        let error = command.clone().user(1000, 1000).start(kernel, silent());
+        let text = error.map(|c| c.pid()).expect_err("not that user's");
+        let text = text.to_string();
+        assert!(
+            text.starts_with("the directory to start in: Permission denied"),
+            "{text}"
+        );
+        let child = command.start(kernel, silent()).expect("it is root's");
+        child.wait().expect("it ends");
+    });
+}
+
+#[test]
 fn busybox_does_what_it_does_on_the_host() {
     let Some(busybox) = tane_test_support::tool("busybox-static", "busybox") else {
         return;
