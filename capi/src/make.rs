@@ -7,6 +7,7 @@ use crate::pass::{self, path, read_or_zero, text, Sized_};
 use std::ffi::{c_char, c_void, CString};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 use tane::images::Format;
 use tane_copy::{Owner, Tally};
 use tane_make::table::Table;
@@ -16,6 +17,8 @@ const STRICT: u32 = 1;
 const FORCE: u32 = 2;
 const ALL_TIMES: u32 = 4;
 const EPOCH: u32 = 8;
+/// Between two calls of the progress function while there is no progress to tell.
+const PAUSE: Duration = Duration::from_millis(50);
 /// Room for a UUID and a NUL.
 const UUID: usize = 40;
 
@@ -154,7 +157,17 @@ unsafe fn make(
         *totals.lock().unwrap_or_else(|e| e.into_inner()) = (files, bytes);
         tally.tell();
     };
-    let means = Direct::stopping(|| tally.is_cancelled());
+    // Nothing is copied while files are looked for, and while programs run.
+    let last = Mutex::new(None::<Instant>);
+    let means = Direct::stopping(|| {
+        let mut last = last.lock().unwrap_or_else(|e| e.into_inner());
+        if last.is_none_or(|last| last.elapsed() >= PAUSE) {
+            *last = Some(Instant::now());
+            drop(last);
+            tally.tell();
+        }
+        tally.is_cancelled()
+    });
     let kind = kind.as_deref();
     let outcome = tane_make::image(&spec, kind, terms, &tally, &means, begin);
     let (counts, losses, failures) = (tally.counts(), tally.losses(), tally.failures());

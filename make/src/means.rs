@@ -4,8 +4,12 @@
 
 use crate::error::{Error, Result};
 use crate::tool::Tool;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread::ScopedJoinHandle;
+use std::time::Duration;
 use tane::Kernel;
 use tane_copy::Observer;
 
@@ -91,12 +95,56 @@ impl<'d> Direct<'d> {
         Direct { stop: None }
     }
 
-    /// Stops, between two files or within a large one, once this is true.
+    /// Stops, between two files or within a large one, once this is true; a program of the
+    /// host's is killed then. It is asked again and again, by any thread.
     pub fn stopping(stop: impl Fn() -> bool + Sync + 'd) -> Self {
         Direct {
             stop: Some(Box::new(stop)),
         }
     }
+}
+
+/// How often somebody who may want a program to stop is asked.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// None: it was killed because this became true.
+fn output_unless(stop: &dyn Fn() -> bool, command: &mut Command) -> io::Result<Option<Output>> {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let read = |pipe: Option<Box<dyn Read + Send>>| {
+        let mut all = Vec::new();
+        let done = pipe.map_or(Ok(0), |mut pipe| pipe.read_to_end(&mut all));
+        done.map(|_| all)
+    };
+    let out = child.stdout.take().map(|pipe| Box::new(pipe) as _);
+    let err = child.stderr.take().map(|pipe| Box::new(pipe) as _);
+    std::thread::scope(|scope| {
+        // Nothing is ever sent: it is over when both have nothing more to read.
+        let (reading, over) = mpsc::channel::<()>();
+        let also = reading.clone();
+        let out = scope.spawn(move || (read(out), drop(reading)).0);
+        let err = scope.spawn(move || (read(err), drop(also)).0);
+        let mut killed = false;
+        while !killed && over.recv_timeout(LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
+            killed = stop();
+            if killed {
+                child.kill()?;
+            }
+        }
+        let status = child.wait()?;
+        let joined = |thread: ScopedJoinHandle<io::Result<Vec<u8>>>| {
+            let ended = thread.join();
+            ended.unwrap_or_else(|_| Err(io::Error::other("its output was not read")))
+        };
+        let (stdout, stderr) = (joined(out)?, joined(err)?);
+        Ok((!killed).then_some(Output {
+            status,
+            stdout,
+            stderr,
+        }))
+    })
 }
 
 impl Means for Direct<'_> {
@@ -114,8 +162,13 @@ impl Means for Direct<'_> {
     }
 
     fn ask(&self, tool: Tool, command: &mut Command) -> Result<Output> {
-        let output = command.stdin(Stdio::null()).output();
-        output.map_err(|e| Error::of(Path::new(tool.program), &e))
+        command.stdin(Stdio::null());
+        let output = match &self.stop {
+            Some(stop) => output_unless(stop, command),
+            None => command.output().map(Some),
+        };
+        let output = output.map_err(|e| Error::of(Path::new(tool.program), &e))?;
+        output.ok_or(Error::Interrupted)
     }
 
     fn kernel(&self, wanted: &Wanted) -> Result<Kernel> {
@@ -165,5 +218,28 @@ impl Shown for tane_fuse::HostMount {
         self.unmount().map_err(fail)?;
         // It was only read.
         self.wait().map(drop).map_err(fail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mkfs::tool;
+
+    #[test]
+    fn a_program_that_goes_on_is_killed_when_it_is_to_stop() {
+        let tool = tool("ext4").expect("is known");
+        let means = Direct::stopping(|| true);
+        let ended = means.ask(tool, Command::new("sleep").arg("infinity"));
+        assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
+        let means = Direct::stopping(|| false);
+        let both = "echo here; echo there >&2; exit 3";
+        let ended = means.ask(tool, Command::new("sh").args(["-c", both]));
+        let ended = ended.expect("its output");
+        assert_eq!(ended.status.code(), Some(3));
+        assert_eq!(
+            (&ended.stdout[..], &ended.stderr[..]),
+            (&b"here\n"[..], &b"there\n"[..])
+        );
     }
 }
