@@ -977,7 +977,7 @@ int tane_copy_across(struct tane_mount *from, const char *source,
 
 /* Nothing is made if anything had to be left behind. */
 #define TANE_MAKE_STRICT 1
-/* Replace the image if it is there. */
+/* Replace the image if it is there; a symlink stays, what it leads to is replaced. */
 #define TANE_MAKE_FORCE 2
 /* All files get the time of epoch, not only newer ones. */
 #define TANE_MAKE_ALL_TIMES 4
@@ -1040,11 +1040,14 @@ struct tane_made {
  * may be NULL.
  *
  * The image appears under its name when it is complete and durable, and not at all
- * unless 0 is returned. A source that is not to be trusted is for "tane make-image",
+ * unless 0 is returned. If it is in source, it is not in itself. progress is called
+ * from the beginning on, with totals of 0 until they are known. A source that is not to
+ * be trusted is for "tane make-image",
  * which has a jail.
  *
  * -EEXIST     the image is there, and TANE_MAKE_FORCE is not set
- * -EINVAL     an option makes no sense, or not for this kind
+ * -EINVAL     an option makes no sense, or not for this kind; or the image is there
+ *             and is no file, but a device for one
  * -ENOENT     source is not there, or a program of the host: the message names it
  * -ECANCELED  progress stopped it
  * else the error of the first file that could not be read or written

@@ -7,8 +7,76 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+/// Between an image's name and what tells its unfinished files from each other.
+const MARK: &str = ".tane-";
+/// So many files of one process's number are tried for one image.
+const MOST: u32 = 10_000;
+
+fn name_of(image: &Path) -> &OsStr {
+    image.file_name().unwrap_or(OsStr::new("image"))
+}
+
+/// The files of an image that is being made, wherever somebody meets them: it, and those
+/// that it is made in.
+pub(crate) struct Own {
+    dir: (u64, u64),
+    name: Vec<u8>,
+}
+
+impl Own {
+    /// None: its directory cannot be looked at.
+    pub fn of(image: &Path) -> Option<Own> {
+        let dir = image.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let dir = dir.unwrap_or(Path::new(".")).metadata().ok()?;
+        Some(Own {
+            dir: (dir.dev(), dir.ino()),
+            name: name_of(image).as_bytes().to_vec(),
+        })
+    }
+
+    /// Whether an entry of this name can be one of them.
+    pub fn may_be(&self, name: &[u8]) -> bool {
+        let Some(rest) = name.strip_prefix(&self.name[..]) else {
+            return false;
+        };
+        let is_part = |rest: &[u8]| {
+            let number = rest.split(|b| *b == b'.').next().unwrap_or_default();
+            number.first().is_some_and(u8::is_ascii_digit)
+                && number.iter().all(|b| b.is_ascii_digit() || *b == b'-')
+        };
+        rest.is_empty() || rest.strip_prefix(MARK.as_bytes()).is_some_and(is_part)
+    }
+
+    /// Whether they are in this directory, by its device and inode.
+    pub fn are_in(&self, dir: (u64, u64)) -> bool {
+        self.dir == dir
+    }
+}
+
+/// Where an image goes that may replace what has its name: the file itself, if that is a
+/// link to one.
+///
+/// Errors: EINVAL if it is a device, a directory or anything else that is no file; ENOENT
+/// if it is a link that leads nowhere.
+pub fn replaceable(image: &Path) -> Result<PathBuf> {
+    let Ok(found) = image.symlink_metadata() else {
+        return Ok(image.to_owned());
+    };
+    let path = match found.is_symlink() {
+        true => image.canonicalize().map_err(|e| Error::of(image, &e))?,
+        false => image.to_owned(),
+    };
+    match path.is_file() {
+        true => Ok(path),
+        false => {
+            let text = "is no regular file, and is not replaced by one";
+            Err(Error::about(image, &text, Some(libc::EINVAL)))
+        }
+    }
+}
 
 /// A file that goes away with this, unless it gets its name.
 pub struct Unfinished {
@@ -19,14 +87,25 @@ pub struct Unfinished {
 impl Unfinished {
     /// Empty, beside where it will be. `part` tells it from others of this process.
     pub fn create(image: &Path, part: &str) -> Result<Unfinished> {
-        let mut name = image.file_name().unwrap_or(OsStr::new("image")).to_owned();
-        name.push(format!(".tane-{}.{part}", std::process::id()));
-        let path = image.with_file_name(name);
+        let (own, pid) = (name_of(image), std::process::id());
         let mut file = File::options();
-        let file = file.write(true).create_new(true).open(&path);
-        // What is there already is another thread's, and stays.
-        file.map_err(|e| Error::of(&path, &e))?;
-        Ok(Unfinished { path })
+        let file = file.write(true).create_new(true);
+        let mut number = 0;
+        loop {
+            let mut name = own.to_owned();
+            name.push(match number {
+                0 => format!("{MARK}{pid}.{part}"),
+                number => format!("{MARK}{pid}-{number}.{part}"),
+            });
+            let path = image.with_file_name(name);
+            match file.open(&path) {
+                Ok(_) => return Ok(Unfinished { path }),
+                // Another thread's, or of one that was killed under the same number, as the
+                // first process of each container has.
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && number < MOST => number += 1,
+                Err(e) => return Err(Error::of(&path, &e)),
+            }
+        }
     }
 
     /// So many zeroes.

@@ -4,6 +4,7 @@
 use crate::build::{is_read_only, Recipe};
 use crate::emit::Times;
 use crate::error::{Error, Result};
+use crate::file::Own;
 use crate::fill::Filling;
 use crate::labels::Labels;
 use crate::layer::Layers;
@@ -50,7 +51,8 @@ pub struct Spec {
     pub xattrs: Vec<PathBuf>,
     /// SELinux labels by path: file_contexts(5).
     pub selinux: Vec<PathBuf>,
-    /// The time it is, in seconds since 1970; None: the newest modification of a file.
+    /// The time it is, in seconds since 1970, at most what 63 bits of nanoseconds hold;
+    /// None: the newest modification of a file.
     pub epoch: Option<u64>,
     /// Give all files that time, not only newer ones.
     pub all_times: bool,
@@ -63,6 +65,9 @@ pub struct Spec {
 const KINDS: [&str; 9] = [
     "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "vfat", "squashfs", "erofs",
 ];
+
+/// Seconds since 1970 that a clock of Linux has, in nanoseconds of 63 bits.
+const LATEST: u64 = i64::MAX as u64 / 1_000_000_000;
 
 impl Spec {
     /// An image of these files, which are as they are.
@@ -108,6 +113,9 @@ impl Spec {
             () if self.uuid.is_some() && kind == "squashfs" => {
                 usage("squashfs has no UUID: leave --uuid out".into())
             }
+            () if self.epoch.is_some_and(|sec| sec > LATEST) => {
+                usage(format!("--epoch: Linux's clock ends at {LATEST} seconds"))
+            }
             () if self.compression.is_some() && !read_only => usage(format!(
                 "--compression is for squashfs and erofs, not {kind}"
             )),
@@ -126,13 +134,16 @@ pub struct Gathered {
     complaints: Vec<(Vec<u8>, String)>,
     /// Which of several container images it is.
     pub choice: Choice,
+    /// The image lies in the directory that it is made of, and is left out of itself.
+    pub is_inside: bool,
 }
 
 impl Gathered {
     /// Reads all of it but the bytes of files that lie in a directory.
     pub fn of(args: &Spec, kind: &str, means: &dyn Means) -> Result<Gathered> {
         let (mut complaints, mut choice) = (Vec::new(), Choice::default());
-        let tree = gather(args, means, &mut complaints, &mut choice)?;
+        let mut is_inside = false;
+        let tree = gather(args, means, &mut complaints, &mut choice, &mut is_inside)?;
         let plan = Plan::of(&tree, kind);
         let times = Times {
             latest: match args.epoch {
@@ -150,6 +161,7 @@ impl Gathered {
             times,
             complaints,
             choice,
+            is_inside,
         })
     }
 
@@ -162,7 +174,7 @@ impl Gathered {
 
     /// At which the clock of the Linux that writes stands, in seconds since 1970.
     pub fn time(&self) -> u64 {
-        self.times.latest.sec.max(0) as u64
+        (self.times.latest.sec.max(0) as u64).min(LATEST)
     }
 
     /// `more`: what tells it from others of the same content.
@@ -212,15 +224,14 @@ fn gather(
     means: &dyn Means,
     complaints: &mut Vec<(Vec<u8>, String)>,
     choice: &mut Choice,
+    is_inside: &mut bool,
 ) -> Result<Tree> {
-    if args.source.as_os_str().is_empty() {
-        return Ok(Tree::new());
-    }
     // A single archive is a plain one, whose files may have any name.
     let is_layered = args.source.is_dir() || !args.layer.is_empty();
     let mut into = Layers::new(is_layered, means);
     match args.source.is_dir() {
-        true => directory(args, means, &mut into, choice)?,
+        true => *is_inside = directory(args, means, &mut into, choice)?,
+        false if args.source.as_os_str().is_empty() => no_reference(args)?,
         false => archive(args, means, &mut into, choice)?,
     }
     for layer in &args.layer {
@@ -260,18 +271,26 @@ fn fail(path: &Path, e: &dyn std::fmt::Display) -> Error {
     Error::about(path, e, None)
 }
 
-fn directory(args: &Spec, means: &dyn Means, into: &mut Layers, choice: &mut Choice) -> Result<()> {
+/// Whether the image lies in it.
+fn directory(
+    args: &Spec,
+    means: &dyn Means,
+    into: &mut Layers,
+    choice: &mut Choice,
+) -> Result<bool> {
     let source = &args.source;
     if let Some(store) = Store::directory(source) {
-        return container(&store, args, means, into, choice);
+        return container(&store, args, means, into, choice).map(|()| false);
     }
     no_reference(args)?;
     let bytes = source.as_os_str().as_bytes();
-    let found = host::add(&mut into.tree, Sys(&HOST), bytes, means)
+    let own = Own::of(&args.image);
+    let found = host::add(&mut into.tree, Sys(&HOST), bytes, own.as_ref(), means)
         .map_err(|e| Error::about(source, &e, Some(e.0)))?;
-    let found = found.into_iter().map(|(path, e)| (path, e.to_string()));
-    into.complaints.extend(found);
-    Ok(())
+    let complaints = found.complaints.into_iter();
+    let complaints = complaints.map(|(path, e)| (path, e.to_string()));
+    into.complaints.extend(complaints);
+    Ok(found.left_out)
 }
 
 fn archive(args: &Spec, means: &dyn Means, into: &mut Layers, choice: &mut Choice) -> Result<()> {

@@ -2,28 +2,39 @@
 //! rest is read when the file's turn comes to be written.
 
 use super::tree::{Content, Id, Node, Tree, ROOT};
+use crate::file::Own;
 use crate::means::Means;
 use std::collections::HashMap;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use tane_linux::{Entries, Errno, Fd, Kind, Root, Sys};
 
-/// What could not be read, and why.
-pub type Complaints = Vec<(Vec<u8>, Errno)>;
+/// What is not in the tree.
+pub struct Missing {
+    /// What could not be read, and why.
+    pub complaints: Vec<(Vec<u8>, Errno)>,
+    /// The image that is made, or what it is made in.
+    pub left_out: bool,
+}
 
 /// Adds what is in the directory, and the directory's own attributes as the
-/// root's.
+/// root's; but not these files.
 pub fn add(
     tree: &mut Tree,
     sys: Sys,
     source: &[u8],
+    own: Option<&Own>,
     means: &dyn Means,
-) -> Result<Complaints, Errno> {
+) -> Result<Missing, Errno> {
     let root = Root::host(sys);
     let top = root.open_dir(source)?;
     let mut scan = Scan {
         tree,
+        own,
         links: HashMap::new(),
-        complaints: Vec::new(),
+        missing: Missing {
+            complaints: Vec::new(),
+            left_out: false,
+        },
     };
     let mut stat = sys.fstat(&top)?;
     stat.size = 0;
@@ -44,19 +55,27 @@ pub fn add(
             .and_then(|fd| scan.directory(&fd, id, &path));
         match below {
             Ok(below) => todo.extend(below),
-            Err(e) => scan.complaints.push((path, e)),
+            Err(e) => scan.missing.complaints.push((path, e)),
         }
     }
-    Ok(scan.complaints)
+    Ok(scan.missing)
 }
 
 struct Scan<'t> {
     tree: &'t mut Tree,
+    own: Option<&'t Own>,
     links: HashMap<(u64, u64), Id>,
-    complaints: Complaints,
+    missing: Missing,
 }
 
 impl Scan<'_> {
+    fn is_own(&self, dir: &Fd, name: &CStr) -> Result<bool, Errno> {
+        match self.own.filter(|own| own.may_be(name.to_bytes())) {
+            Some(own) => Ok(own.are_in(dir.sys().fstat(dir)?.identity())),
+            None => Ok(false),
+        }
+    }
+
     /// Adds the entries of one; returns its directories.
     fn directory(&mut self, fd: &Fd, id: Id, path: &[u8]) -> Result<Vec<(Id, Vec<u8>)>, Errno> {
         let sys = fd.sys();
@@ -65,6 +84,10 @@ impl Scan<'_> {
         let mut below = Vec::new();
         for entry in &entries.list {
             let name = entries.name(entry);
+            if self.is_own(fd, name)? {
+                self.missing.left_out = true;
+                continue;
+            }
             let mut at = path.to_vec();
             if !at.is_empty() {
                 at.push(b'/');
@@ -73,7 +96,7 @@ impl Scan<'_> {
             let stat = match sys.lstat(fd, name) {
                 Ok(stat) => stat,
                 Err(e) => {
-                    self.complaints.push((at, e));
+                    self.missing.complaints.push((at, e));
                     continue;
                 }
             };
@@ -86,7 +109,7 @@ impl Scan<'_> {
             if stat.kind() == Kind::Symlink {
                 match sys.readlink(fd, name) {
                     Ok(target) => node.target = target,
-                    Err(e) => self.complaints.push((at.clone(), e)),
+                    Err(e) => self.missing.complaints.push((at.clone(), e)),
                 }
             }
             node.content = Content::Host(at.clone());

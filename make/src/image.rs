@@ -3,7 +3,7 @@
 use crate::build::{build, Files};
 use crate::container::Container;
 use crate::error::{Error, Result};
-use crate::file::{exists, Unfinished};
+use crate::file::{exists, replaceable, Unfinished};
 use crate::gather::{Gathered, Spec};
 use crate::layout::{is_layout, Layout};
 use crate::means::{By, Means};
@@ -16,7 +16,7 @@ use tane_copy::Tally;
 /// What becomes of an image that is not as it was wanted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Terms {
-    /// Replace the image if there is one.
+    /// Replace the image if there is one: a file, or the one that a link leads to.
     pub force: bool,
     /// An error if anything had to be left behind.
     pub strict: bool,
@@ -40,12 +40,14 @@ pub struct Made {
 
 /// Makes an image with a file system of this kind (`ext2` to `ext4`, `xfs`, `btrfs`, `f2fs`,
 /// `vfat`, `squashfs`, `erofs`), which appears under its name when it is complete and
-/// durable, and not at all otherwise. The same input gives the same bytes.
+/// durable, and not at all otherwise. The same input gives the same bytes. An image that is
+/// in its own source is not in itself.
 ///
 /// What was left behind is in the tally afterwards. `begin` is told how many files and
 /// bytes there will be.
 ///
-/// Errors: EEXIST if the image is there and is not to be replaced; that of the first file
+/// Errors: EEXIST if the image is there and is not to be replaced; EINVAL if it is no file
+/// that could be, but a device for one; that of the first file
 /// that could not be read or written, all of which are in the tally; EINTR if the means or
 /// the tally said stop; ENOENT if a program is missing.
 ///
@@ -71,11 +73,15 @@ pub fn image(
     if layout.is_none() {
         spec.check(kind)?;
     }
-    let path = &spec.image;
     // A link that leads nowhere is there, too.
-    if !terms.force && path.symlink_metadata().is_ok() {
-        return Err(exists(path));
+    if !terms.force && spec.image.symlink_metadata().is_ok() {
+        return Err(exists(&spec.image));
     }
+    let spec = &Spec {
+        image: replaceable(&spec.image)?,
+        ..spec.clone()
+    };
+    let path = &spec.image;
     // Nobody else uses what is replaced.
     let _lock = match path.is_file() {
         true => Some(locked(spec)?),

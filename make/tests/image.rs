@@ -316,3 +316,131 @@ fn what_is_not_made_leaves_nothing_and_says_why() {
     assert!(asked.load(Relaxed));
     s.assert_only(&["bad.mtree", "late.img", "link.img", "there.img", "tree"]);
 }
+
+fn forced(spec: &Spec) -> tane_make::Result<Made> {
+    let terms = Terms {
+        force: true,
+        ..Terms::default()
+    };
+    image(
+        spec,
+        None,
+        terms,
+        &Tally::default(),
+        &Direct::new(),
+        |_, _| {},
+    )
+}
+
+fn opened(image: &Path) -> tane::Mount {
+    let opened = tane::Image::open(image).expect("an image");
+    let mount = opened.mount(None, &tane::MountOptions::new());
+    mount.expect("a file system")
+}
+
+#[test]
+fn what_replaces_an_image_goes_through_links_and_replaces_no_device() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new("replaced");
+    let tree = s.tree();
+    fs::create_dir(s.join("there")).expect("a directory");
+    fs::write(s.join("there/old.img"), "old").expect("a file");
+    let link = |to: &str, name: &str| {
+        std::os::unix::fs::symlink(to, s.join(name)).expect("a link");
+        Spec::new(&tree, s.join(name))
+    };
+    let spec = link("there/old.img", "link.img");
+    let made = forced(&spec).expect("an image");
+    assert!(spec.image.is_symlink());
+    let found = s.join("there/old.img").metadata().expect("the image");
+    assert_eq!(found.len(), made.size);
+
+    for (to, errno) in [
+        ("/dev/null", libc::EINVAL),
+        ("there", libc::EINVAL),
+        ("nowhere", libc::ENOENT),
+    ] {
+        let spec = link(to, &format!("to-{}", to.replace('/', "")));
+        let error = forced(&spec).expect_err("it is no file");
+        assert_eq!(error.errno(), errno, "{error}");
+        assert!(spec.image.is_symlink(), "{to}");
+    }
+    use std::os::unix::fs::FileTypeExt;
+    let null = fs::metadata("/dev/null").expect("a device");
+    assert!(null.file_type().is_char_device());
+}
+
+#[test]
+fn an_image_in_its_own_source_is_not_in_itself() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new("inside");
+    let tree = s.tree();
+    // Another directory's file of that name is a file like others.
+    fs::write(tree.join("a/x.img"), "data").expect("a file");
+    let spec = Spec::new(&tree, tree.join("x.img"));
+    made(&spec, "ext4");
+    let first = spec.image.metadata().expect("the image").len();
+    let made = forced(&spec).expect("another image");
+    assert_eq!(made.size, first);
+    let mount = opened(&spec.image);
+    assert_eq!(mount.read("/a/x.img").expect("a file"), b"data");
+    let entries = mount.read_dir("/").expect("a directory");
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.expect("an entry").file_name().to_owned())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["a", "lost+found"]);
+}
+
+#[test]
+fn what_a_killed_process_of_the_same_number_has_left_is_in_nobodys_way() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new("stale");
+    let spec = Spec::new(s.tree(), s.join("x.img"));
+    let stale = format!("x.img.tane-{}.part", std::process::id());
+    fs::write(s.join(&stale), "left").expect("a file");
+    made(&spec, "ext4");
+    assert_eq!(fs::read(s.join(&stale)).expect("a file"), b"left");
+    s.assert_only(&["tree", "x.img", &stale]);
+}
+
+#[test]
+fn layers_need_no_source_below_them() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new("layers");
+    let mut tar = Command::new("tar");
+    run(tar
+        .arg("-cf")
+        .arg(s.join("layer.tar"))
+        .arg("-C")
+        .arg(s.tree())
+        .arg("."));
+    let spec = Spec {
+        layer: vec![s.join("layer.tar")],
+        ..Spec::new("", s.join("x.img"))
+    };
+    made(&spec, "ext4");
+    let data = opened(&spec.image).read("/a/7").expect("a file");
+    assert_eq!(data, vec![7; 7 * 131]);
+}
+
+#[test]
+fn a_time_that_no_clock_of_linux_has_is_refused() {
+    let s = Scratch::new("time");
+    let spec = Spec {
+        epoch: Some(u64::MAX),
+        ..Spec::new(s.tree(), s.join("x.img"))
+    };
+    let error = forced(&spec).expect_err("it is too late");
+    assert_eq!(error.errno(), libc::EINVAL);
+    assert!(error.to_string().contains("--epoch"), "{error}");
+    s.assert_only(&["tree"]);
+}

@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tane::images::{buffer, create, Format};
 use tane_make::container::of_image;
-use tane_make::file::Unfinished;
+use tane_make::file::{self, Unfinished};
 
 /// Write all of an image, or of a partition or volume in one, into a new image or a volume
 #[derive(clap::Args)]
@@ -55,7 +55,7 @@ pub struct Args {
     /// What DEST is to be: raw or qcow2, whatever its name
     #[arg(long, value_name = "FORMAT")]
     pub to: Option<Format>,
-    /// Replace DEST if it exists, or what the volume holds
+    /// Replace DEST if it exists (of a link, the file that it leads to), or what the volume holds
     #[arg(long)]
     pub force: bool,
     /// Show progress on standard error
@@ -63,7 +63,7 @@ pub struct Args {
     pub progress: ProgressMode,
 }
 
-pub fn run(args: Args, global: &Global) -> Result<u8> {
+pub fn run(mut args: Args, global: &Global) -> Result<u8> {
     interrupt::be_orderly();
     if let Some(volume) = import::volume(&args, global)? {
         return import::run(&args, &volume, global);
@@ -74,10 +74,8 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     }
     let at = image_path(&args.source, global)?;
     let format = of_image(&args.dest, args.to)?;
-    if args.dest.exists() && !args.force {
-        let text = "exists already: --force replaces it";
-        return Err(fail(&args.dest, &text));
-    }
+    check_absent(&args)?;
+    args.dest = file::replaceable(&args.dest)?;
     if is_same_file(&at.image, &args.dest) {
         return Err(fail(&args.dest, &"is SOURCE itself"));
     }
@@ -105,6 +103,8 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     drop(disk);
     file.sync_all().map_err(wrong)?;
     progress.finish(1, size);
+    // It took a while. The jail has no call that looks and renames at once.
+    check_absent(&args)?;
     new.finish(&args.dest)?;
     let decrypted = source.is_decrypted;
     let told = json!({
@@ -115,6 +115,14 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         "source": names::plain(args.source.as_os_str().as_bytes()),
     });
     tell(&args, decrypted, told, global)
+}
+
+fn check_absent(args: &Args) -> Result<()> {
+    // A link that leads nowhere is there, too.
+    match args.force || args.dest.symlink_metadata().is_err() {
+        true => Ok(()),
+        false => Err(fail(&args.dest, &"exists already: --force replaces it")),
+    }
 }
 
 /// What was made, for people and for programs.

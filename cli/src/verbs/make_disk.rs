@@ -32,7 +32,7 @@ pub fn run(args: &Args, global: &Global) -> Result<u8> {
         means: &means,
     };
     for found in disk.gathered() {
-        complain(found, &report, global);
+        complain(args, found, &report, global);
     }
     let (new, partitions) = disk.build(by)?;
     let size = new.size()?;

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use tane::images::Lock;
 use tane_make::build::{build, is_read_only, Files};
 use tane_make::container::Container;
-use tane_make::file::Unfinished;
+use tane_make::file::{self, Unfinished};
 use tane_make::table::Table;
 use tane_make::{layout, may_be_container, By, Error, Gathered, Spec};
 
@@ -131,7 +131,7 @@ pub struct Args {
     /// Give all files that time, not only newer ones
     #[arg(long)]
     pub all_times: bool,
-    /// Replace IMAGE if it exists
+    /// Replace IMAGE if it exists; of a link, the file that it leads to
     #[arg(long)]
     pub force: bool,
     /// Fail (exit code 1) if anything had to be left behind
@@ -198,16 +198,23 @@ fn epoch(args: &Args) -> Result<Option<u64>> {
 }
 
 /// What could not be had is told, and which of several images was taken.
-pub fn complain(found: &Gathered, report: &Report, global: &Global) {
+pub fn complain(args: &Args, found: &Gathered, report: &Report, global: &Global) {
     let is_told = found.choice.is_foreign && !global.quiet || global.verbose;
     if let Some(text) = found.choice.text.as_ref().filter(|_| is_told) {
         tell::note(text);
     }
+    if found.is_inside && !global.quiet {
+        let text = "lies in what it is made of, and is left out of itself";
+        tell::note(&format!("{}: {text}", args.image.display()));
+    }
     found.complain(report);
 }
 
-pub fn run(args: Args, global: &Global) -> Result<u8> {
+pub fn run(mut args: Args, global: &Global) -> Result<u8> {
     interrupt::be_orderly();
+    if args.force {
+        args.image = file::replaceable(&args.image)?;
+    }
     if layout::is_layout(&args.source) {
         return make_disk::run(&args, global);
     }
@@ -234,7 +241,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     let identity = found.identity(&spec, kind, size, "");
     let progress = Progress::new(args.progress, || (found.plan.files, found.plan.bytes));
     let report = Report::new(progress, global.verbose, global.quiet);
-    complain(&found, &report, global);
+    complain(&args, &found, &report, global);
     let recipe = found.recipe(&spec, kind, size, &identity);
     let (new, size) = build(
         &recipe,

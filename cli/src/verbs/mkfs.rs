@@ -10,6 +10,7 @@ use crate::session::{declare, image_path, write_back_as_a_whole, Access, Needs, 
 use serde_json::json;
 use std::ffi::OsString;
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use tane::ImagePath;
 use tane_make::container::Container;
@@ -102,16 +103,24 @@ fn create(path: &Path, size: u64, kind: &str, wish: &Wish, global: &Global) -> R
         Failure::new(SOME_FAILED, format!("{}: {e}{hint}", path.display()))
     };
     let file = File::options().write(true).create_new(true).open(path);
-    let made = file.and_then(|file| file.set_len(size)).map_err(fail);
-    made?;
+    let made = file.and_then(|file| {
+        file.set_len(size)?;
+        file.metadata()
+    });
+    let made = made.map_err(fail)?;
+    // What somebody else has put there is not ours to remove or to replace.
+    let is_kept = |path: &Path| {
+        let found = path.symlink_metadata();
+        found.is_ok_and(|found| (found.dev(), found.ino()) == (made.dev(), made.ino()))
+    };
     let means = Means(global);
     let done = match container {
         None => mkfs::make(&means, kind, path, wish).map_err(Failure::from),
-        Some(container) => contained(path, container, size, |raw| {
+        Some(container) => contained(path, container, size, is_kept, |raw| {
             Ok(mkfs::make(&means, kind, raw, wish)?)
         }),
     };
-    if done.is_err() {
+    if done.is_err() && is_kept(path) {
         let _ = std::fs::remove_file(path);
     }
     done.map(|()| size)
@@ -122,12 +131,18 @@ fn contained(
     path: &Path,
     container: Container,
     size: u64,
+    is_kept: impl FnOnce(&Path) -> bool,
     make: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<()> {
     let raw = Unfinished::create(path, "part")?;
     raw.resize(size)?;
     make(&raw.path)?;
-    Ok(container.fill(&raw)?.finish(path)?)
+    let made = container.fill(&raw)?;
+    if is_kept(path) {
+        return Ok(made.finish(path)?);
+    }
+    let text = format!("{}: is another file now, and stays", path.display());
+    Err(Failure::new(SOME_FAILED, text))
 }
 
 fn replace(at: &ImagePath, kind: &str, wish: &Wish, args: &Args, global: &Global) -> Result<u64> {
