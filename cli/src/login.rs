@@ -1,6 +1,9 @@
 //! Names and passwords in addresses of images on servers. They are taken out
 //! before anything else sees the command line, so that no message can show them.
 
+use crate::args::Cli;
+use crate::options_first::verb;
+use clap::CommandFactory;
 use std::ffi::OsString;
 use tane::images::Login;
 
@@ -24,9 +27,12 @@ pub fn take_out(args: Vec<OsString>) -> (Vec<OsString>, Vec<Login>) {
             None => argument,
         }
     };
-    // What is behind it are the words of a program.
-    let runs = args.iter().any(|arg| arg == "run");
-    let end = args.iter().position(|arg| arg == "--" && runs);
+    // What is behind it are the words of a program, whose address is none of ours.
+    let dashes = args.iter().position(|arg| arg == "--");
+    let runs = |before: &[OsString]| {
+        before.iter().any(|arg| arg == "run") && verb(&Cli::command(), before) == Some("run")
+    };
+    let end = dashes.filter(|end| runs(&args[..*end]));
     let mut args = args;
     let own = args.split_off(end.unwrap_or(args.len()));
     let args = args.into_iter().map(&mut bare).chain(own).collect();
@@ -68,5 +74,28 @@ mod tests {
         ];
         assert_eq!(args, wanted.map(OsString::from));
         assert_eq!(logins.len(), 1);
+        // Only that verb has words of a program, wherever else the word is.
+        for words in [
+            &["tane", "ls", "run", "--", "http://a:b@h/y"][..],
+            &[
+                "tane",
+                "--passphrase-file",
+                "run",
+                "ls",
+                "--",
+                "http://a:b@h/y",
+            ],
+            &["tane", "ls", "--", "run", "http://a:b@h/y"],
+        ] {
+            let (args, logins) = take_out(words.iter().map(OsString::from).collect());
+            assert_eq!(args.last().expect("an address"), "http://h/y", "{words:?}");
+            assert_eq!(logins.len(), 1);
+        }
+        let (_, logins) = take_out(
+            ["tane", "--fs", "ext4", "run", "--", "http://a:b@h/y"]
+                .map(OsString::from)
+                .to_vec(),
+        );
+        assert_eq!(logins.len(), 0);
     }
 }

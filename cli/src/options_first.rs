@@ -82,6 +82,11 @@ fn is_known(grammar: &Command, option: &OsStr) -> bool {
     }
 }
 
+/// The verb of a command line, the first word of which is the program's name.
+pub fn verb<'w>(grammar: &Command, words: &'w [OsString]) -> Option<&'w str> {
+    words.get(verb_at(grammar, words, 1))?.to_str()
+}
+
 fn is_option(word: &OsStr) -> bool {
     word.len() > 1 && word.as_bytes().starts_with(b"-")
 }
