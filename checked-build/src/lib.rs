@@ -19,6 +19,7 @@ mod link;
 mod operand;
 mod rewrite;
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
 
@@ -68,7 +69,7 @@ pub struct Options {
     /// else is undefined is an error.
     pub imports: Vec<String>,
     /// Further words for gcc, for example `-DNAME`.
-    pub gcc: Vec<String>,
+    pub gcc: Vec<OsString>,
 }
 
 /// The functions of `<tane/module.h>`, which a kernel provides.

@@ -46,7 +46,7 @@ fn native(source: &Path, n: u64) -> u64 {
 fn computes_the_same(name: &str, n: u64, gcc: &[&str]) {
     let source = source(&format!("programs/{name}.c"));
     let options = Options {
-        gcc: gcc.iter().map(|word| (*word).to_owned()).collect(),
+        gcc: gcc.iter().map(|word| (*word).into()).collect(),
         ..Options::default()
     };
     let module = build(&[&source], &options).unwrap_or_else(|e| panic!("{name} {gcc:?}: {e}"));

@@ -120,3 +120,27 @@ fn without_gcc_it_says_what_to_install() {
     let said = text(&output.stderr);
     assert!(said.contains("gcc is not installed"), "{said}");
 }
+
+#[test]
+fn what_is_no_file_is_neither_waited_for_nor_replaced() {
+    let s = Scratch::new();
+    s.write("one.c", b"int f(void) { return 1; }\n");
+    succeed(Command::new("mkfifo").arg(s.join("pipe")));
+    for more in [&[][..], &["--force"]] {
+        let words = [&["build", "one.c", "-o", "pipe"], more].concat();
+        let (code, said) = refused(&s, &words);
+        assert_eq!(code, Some(3));
+        assert!(said.contains("pipe: is no regular file"), "{said}");
+    }
+}
+
+#[test]
+fn words_for_the_compiler_are_passed_on_byte_by_byte() {
+    use std::os::unix::ffi::OsStrExt;
+    let s = Scratch::new();
+    s.write("one.c", b"#include <own.h>\nint f(void) { return OWN; }\n");
+    let dir = std::ffi::OsStr::from_bytes(b"dir-\xff");
+    std::fs::create_dir(s.path().join(dir)).expect("a directory");
+    std::fs::write(s.path().join(dir).join("own.h"), "#define OWN 3\n").expect("a header");
+    succeed(s.tane().args(["build", "one.c", "-I"]).arg(dir));
+}

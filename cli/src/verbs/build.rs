@@ -81,16 +81,26 @@ fn imports(own: &[String]) -> Vec<String> {
 }
 
 /// A later -O, -D or -I counts for gcc, and so these do.
-fn words_for_gcc(args: &Args) -> Vec<String> {
-    let word = |letter: &str, value: &OsStr| format!("{letter}{}", value.to_string_lossy());
+fn words_for_gcc(args: &Args) -> Vec<OsString> {
+    let word = |letter: &str, value: &OsStr| {
+        let mut word = OsString::from(letter);
+        word.push(value);
+        word
+    };
     let defines = args.define.iter().map(|value| word("-D", value));
     let includes = args.include.iter().map(|value| word("-I", value));
-    let level = std::iter::once(format!("-O{}", args.optimize));
+    let level = std::iter::once(word("-O", args.optimize.as_ref()));
     level.chain(defines).chain(includes).collect()
 }
 
 /// A module is made anew as often as one likes; anything else may be somebody's work.
 fn check_replaceable(to: &Path, force: bool) -> Result<()> {
+    // Opened, a pipe waits for who reads it.
+    if to.metadata().is_ok_and(|found| !found.is_file()) {
+        let name = names::plain(to.as_os_str().as_bytes());
+        let failure = Failure::new(NO_IMAGE, format!("{name}: is no regular file"));
+        return Err(failure.about(to.as_os_str().as_bytes()));
+    }
     let is_ours = match std::fs::read(to) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
         Err(error) => return Err(Failure::of_host(to, &error)),
