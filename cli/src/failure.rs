@@ -95,7 +95,9 @@ impl Failure {
 
     /// What the library says of an image: `disk.img: is empty: …`.
     pub fn of_image(error: &tane::Error) -> Self {
-        if error.errno() == libc::EINTR && interrupt::requested() {
+        // Without the key that somebody was asked for, too.
+        let errno = error.errno();
+        if matches!(errno, libc::EINTR | libc::ENOKEY) && interrupt::requested() {
             return Failure::interrupted();
         }
         let Some(path) = error.path() else {

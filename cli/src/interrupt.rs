@@ -47,6 +47,17 @@ pub fn check() -> Result<()> {
     }
 }
 
+/// Somebody is asked for something, and whoever asks looks at the flag again and again.
+static ASKING: AtomicBool = AtomicBool::new(false);
+
+/// Meanwhile an interrupt is the answer, and stops what the answer is for.
+pub fn while_asking<T>(ask: impl FnOnce() -> T) -> T {
+    ASKING.store(true, Relaxed);
+    let answer = ask();
+    ASKING.store(false, Relaxed);
+    answer
+}
+
 /// From now on an interrupt stops the command at hand only. What ends a session
 /// is a hangup, a termination and, unless it is interactive, Ctrl-C as well.
 pub fn begin_session(interactive: bool) {
@@ -187,6 +198,9 @@ pub fn install(global: &Global) {
                 if count == 2 {
                     tell::note("once more abandons the images as they are");
                 }
+                continue;
+            }
+            if ASKING.load(Relaxed) {
                 continue;
             }
             tell::note("stopping after this file (twice more abandons the image as it is)");

@@ -129,13 +129,16 @@ fn a_passphrase_that_is_typed_opens_a_volume_and_the_terminal_stays_as_it_was() 
 
     // Whoever is asked may also leave: killed, or by Ctrl-C, with a process of its own that
     // asks and without.
-    for (signal, jail) in [
-        (libc::SIGKILL, ""),
-        (libc::SIGINT, ""),
-        (libc::SIGINT, "--no-jail"),
+    // What writes stops as soon, though it would otherwise stop after the file at hand.
+    for (signal, jail, verb) in [
+        (libc::SIGKILL, "", "cat"),
+        (libc::SIGINT, "", "cat"),
+        (libc::SIGINT, "--no-jail", "cat"),
+        (libc::SIGINT, "", "touch"),
+        (libc::SIGINT, "--no-jail", "touch"),
     ] {
         let mut cat = s.tane();
-        cat.args(["cat", "inner.raw:/f"]);
+        cat.args([verb, "inner.raw:/f"]);
         cat.args(Some(jail).filter(|jail| !jail.is_empty()));
         terminal.give(&mut cat);
         heeds_ctrl_c(&mut cat);
@@ -144,7 +147,12 @@ fn a_passphrase_that_is_typed_opens_a_volume_and_the_terminal_stays_as_it_was() 
         tane_test_support::eventually("nothing that is typed is shown", || !terminal.echoes());
         // SAFETY: a process of our own.
         assert_eq!(unsafe { libc::kill(cat.id() as i32, signal) }, 0);
-        cat.wait().expect("a status");
+        let code = cat.wait().expect("a status").code();
+        assert_eq!(
+            code,
+            (signal == libc::SIGINT).then_some(130),
+            "{verb} {jail}"
+        );
         tane_test_support::eventually("what is typed is shown again", || terminal.echoes());
     }
 }

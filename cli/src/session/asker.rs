@@ -4,6 +4,7 @@
 
 use super::gofer::keep_only;
 use super::secrets::typed;
+use crate::interrupt;
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
@@ -66,9 +67,17 @@ pub fn start() -> io::Result<()> {
 /// returns.
 #[cfg(feature = "fuse")]
 pub fn end() {
-    let mut asker = ASKER.lock().unwrap_or_else(|e| e.into_inner());
+    end_it(&mut ASKER.lock().unwrap_or_else(|e| e.into_inner()));
+}
+
+fn end_it(asker: &mut Option<Asker>) {
     if let Some(Asker { ask, hear }) = asker.take() {
-        ENDS.iter().for_each(|end| end.store(-1, Relaxed));
+        let [number, _] = [0, 1].map(|at| ENDS[at].swap(-1, Relaxed));
+        if number < 0 {
+            // Another thread ends all, and has closed it.
+            std::mem::forget((ask, hear));
+            return;
+        }
         drop(ask);
         await_end(hear.as_raw_fd());
     }
@@ -115,13 +124,53 @@ pub fn ask(what: &str) -> Option<Option<Vec<u8>>> {
     let number = WHAT.iter().position(|known| *known == what).unwrap_or(0);
     let mut answer = || -> io::Result<Vec<u8>> {
         ask.write_all(&[number as u8])?;
+        await_answer(hear.as_raw_fd())?;
         let mut length = [0; 4];
         hear.read_exact(&mut length)?;
         let mut line = vec![0; u32::from_le_bytes(length) as usize];
         hear.read_exact(&mut line)?;
         Ok(line)
     };
-    Some(answer().ok().filter(|line| !line.is_empty()))
+    let answer = answer().ok().filter(|line| !line.is_empty());
+    if interrupt::requested() {
+        // Nobody types any more, and the terminal is as it was before this one goes on.
+        end_it(&mut asker);
+    }
+    Some(answer)
+}
+
+/// An error if somebody asks to stop before there is something to read.
+fn await_answer(fd: RawFd) -> io::Result<()> {
+    while !is_readable(&mut [(fd, libc::POLLIN)])? {
+        if interrupt::requested() {
+            return Err(io::Error::from_raw_os_error(libc::ECANCELED));
+        }
+    }
+    Ok(())
+}
+
+/// Whether one of these is, or becomes within a moment.
+pub(super) fn is_readable(ends: &mut [(RawFd, libc::c_short)]) -> io::Result<bool> {
+    /// In milliseconds: how often whoever waits looks whether he is to stop.
+    const MOMENT: i32 = 100;
+    let mut polled: Vec<_> = ends
+        .iter()
+        .map(|(fd, events)| libc::pollfd {
+            fd: *fd,
+            events: *events,
+            revents: 0,
+        })
+        .collect();
+    // SAFETY: structures of ours.
+    let count = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as u64, MOMENT) };
+    let error = io::Error::last_os_error();
+    for (end, polled) in ends.iter_mut().zip(&polled) {
+        end.1 = polled.revents;
+    }
+    match count {
+        -1 if error.kind() != io::ErrorKind::Interrupted => Err(error),
+        count => Ok(count > 0),
+    }
 }
 
 /// To the end of who asks, at which the terminal is as it was.

@@ -4,6 +4,7 @@ use super::asker;
 use crate::args::Global;
 use crate::echo;
 use crate::failure::{Failure, Result};
+use crate::interrupt;
 use std::io::{BufRead, IsTerminal, Read, Write};
 use std::os::fd::RawFd;
 use std::path::Path;
@@ -39,8 +40,13 @@ pub fn given(global: &Global) -> Result<Vec<Vec<u8>>> {
     Ok(secrets)
 }
 
-/// Ask on the terminal, if there is one; None if not, or nothing was typed.
+/// Ask on the terminal, if there is one; None if not, or nothing was typed, or somebody
+/// asked to stop instead.
 pub fn ask(what: &str) -> Option<Vec<u8>> {
+    interrupt::while_asking(|| ask_now(what)).filter(|_| !interrupt::requested())
+}
+
+fn ask_now(what: &str) -> Option<Vec<u8>> {
     if let Some(answer) = asker::ask(what) {
         return answer;
     }
@@ -67,26 +73,18 @@ pub(super) fn typed(what: &str, gone: Option<RawFd>) -> Option<Vec<u8>> {
     (!line.is_empty()).then_some(line)
 }
 
-/// An error once the other end of that pipe is closed.
+/// An error once the other end of that pipe is closed, or somebody asks to stop.
 fn await_line(gone: Option<RawFd>) -> std::io::Result<()> {
-    let Some(pipe) = gone else {
-        return Ok(());
-    };
-    let poll = |fd, events| libc::pollfd {
-        fd,
-        events,
-        revents: 0,
-    };
-    let mut both = [poll(libc::STDIN_FILENO, libc::POLLIN), poll(pipe, 0)];
-    // SAFETY: two structures of ours.
-    while unsafe { libc::poll(both.as_mut_ptr(), 2, -1) } < 0 {
-        let e = std::io::Error::last_os_error();
-        if e.kind() != std::io::ErrorKind::Interrupted {
-            return Err(e);
+    loop {
+        let mut both = [(libc::STDIN_FILENO, libc::POLLIN), (gone.unwrap_or(-1), 0)];
+        if asker::is_readable(&mut both)? {
+            return match both[1].1 {
+                0 => Ok(()),
+                _ => Err(std::io::ErrorKind::BrokenPipe.into()),
+            };
         }
-    }
-    match both[1].revents {
-        0 => Ok(()),
-        _ => Err(std::io::ErrorKind::BrokenPipe.into()),
+        if interrupt::requested() {
+            return Err(std::io::Error::from_raw_os_error(libc::ECANCELED));
+        }
     }
 }
