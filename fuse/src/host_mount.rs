@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::link::Link;
-use crate::point::{self, is_root, Busy, Wish};
+use crate::point::{self, is_root, Busy, Identity, Wish};
 use crate::served::{Manner, Served};
 use crate::{Connection, Death};
 use std::fmt;
@@ -108,8 +108,11 @@ impl HostMountOptions {
             let _ = point::unmount(&point, true);
             failed(e)
         })?;
-        let thread = Some(server);
-        let server = Server { point, thread };
+        let server = Server {
+            identity: Identity::of(&point),
+            point,
+            thread: Some(server),
+        };
         Ok(HostMount { mount, server })
     }
 }
@@ -151,6 +154,7 @@ pub struct HostMount {
 /// The thread that serves, or waits for those that do.
 struct Server {
     point: PathBuf,
+    identity: Option<Identity>,
     /// None once it is waited for.
     thread: Option<JoinHandle<io::Result<()>>>,
 }
@@ -174,6 +178,9 @@ impl HostMount {
     /// served as before then.
     pub fn unmount(&self) -> Result<()> {
         let point = &self.server.point;
+        if !self.server.is_there() {
+            return Ok(());
+        }
         let fail = |why: &str, errno| {
             let text = format!("{}: {why}: still mounted", point.display());
             Err(Error::new(text, errno))
@@ -181,7 +188,7 @@ impl HostMount {
         match point::unmount(point, false) {
             Ok(()) => Ok(()),
             Err(Busy::Yes) => fail("something in it is in use", libc::EBUSY),
-            Err(Busy::No(_)) if !point::is_mounted(point) => Ok(()),
+            Err(Busy::No(_)) if !self.server.is_there() => Ok(()),
             Err(Busy::No(why)) => fail(&why, libc::EIO),
         }
     }
@@ -197,7 +204,7 @@ impl HostMount {
         let thread = server.thread.take().map(JoinHandle::join);
         let served = thread.map_or(Ok(()), |ended| ended.unwrap_or_else(|_| panicked()));
         let failed = |e: io::Error| {
-            let _ = point::unmount(&server.point, true);
+            server.remove();
             Error::of(&server.point, &e)
         };
         served.map_err(failed)?;
@@ -206,12 +213,27 @@ impl HostMount {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Once it has ended, somebody else's may be there.
-        if self.thread.as_ref().is_some_and(|t| !t.is_finished()) {
+impl Server {
+    /// Whether what is mounted there is this one: once somebody else has unmounted it,
+    /// something else may be.
+    fn is_there(&self) -> bool {
+        let is_served = self.thread.as_ref().is_some_and(|t| !t.is_finished());
+        let now = Identity::of(&self.point);
+        // Whoever serves it has ended because it is gone, or has failed and left it.
+        now.is_some() && now == self.identity && (is_served || point::is_dead(&self.point))
+    }
+
+    /// From view, if it is there.
+    fn remove(&self) {
+        if self.is_there() {
             let _ = point::unmount(&self.point, true);
         }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.remove();
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::error::{errno, Error, Result};
 use crate::link::Link;
 use nix::mount::{mount as mount_by_kernel, umount2, MntFlags, MsFlags};
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -11,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use tane_linux::Errno;
+use tane_linux::{Errno, Host, Sys};
 
 /// Mounts and unmounts for who is not root.
 const HELPER: &str = "fusermount3";
@@ -183,14 +184,54 @@ fn read_ahead(point: &Path) {
     let _ = std::fs::write(file, READ_AHEAD_KIB);
 }
 
-/// `major:minor` of what is mounted there; proc(5), mountinfo.
+/// `major:minor` of what is mounted there.
 fn mounted_device(point: &Path) -> Option<String> {
+    let words = mounted(point)?;
+    String::from_utf8(words.get(2)?.clone()).ok()
+}
+
+/// The words of the host's list of mounts about what is mounted there, on top of all that
+/// is; proc(5), mountinfo.
+fn mounted(point: &Path) -> Option<Vec<Vec<u8>>> {
     let mounts = std::fs::read("/proc/self/mountinfo").ok()?;
     let (place, is_space) = (listed(point), |byte: &u8| *byte == b' ');
     let mut lines = mounts.rsplit(|byte| *byte == b'\n');
     let last = lines.find(|line| line.split(is_space).nth(4) == Some(&*place))?;
-    let device = last.split(is_space).nth(2)?;
-    String::from_utf8(device.to_vec()).ok()
+    Some(last.split(is_space).map(<[u8]>::to_vec).collect())
+}
+
+/// What tells a mount from another one at the same place.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// The mount's number and its device's, which the next mount can get again; its type
+    /// and source.
+    words: Vec<Vec<u8>>,
+    /// A number that no other mount gets, where the host has one (Linux 6.8).
+    unique: Option<u64>,
+}
+
+impl Identity {
+    /// Of what is mounted there; None: nothing is, or the host does not say.
+    pub fn of(point: &Path) -> Option<Identity> {
+        let words = mounted(point)?;
+        let end = words.iter().position(|word| word == b"-")?;
+        let words = [0, 2, end + 1, end + 2].map(|at| words.get(at).cloned());
+        Some(Identity {
+            words: words.into_iter().flatten().collect(),
+            unique: unique_number(point),
+        })
+    }
+}
+
+/// Without asking who serves it.
+fn unique_number(point: &Path) -> Option<u64> {
+    // linux/stat.h
+    const STATX_MNT_ID_UNIQUE: u32 = 0x4000;
+    let point = CString::new(point.as_os_str().as_bytes()).ok()?;
+    let flags = libc::AT_SYMLINK_NOFOLLOW | libc::AT_STATX_DONT_SYNC;
+    let found = Sys(&Host).statx(libc::AT_FDCWD, &point, flags, STATX_MNT_ID_UNIQUE);
+    let found = found.ok()?;
+    (found.stx_mask & STATX_MNT_ID_UNIQUE != 0).then_some(found.stx_mnt_id)
 }
 
 /// As the host's lists of mounts have a path.
@@ -203,11 +244,6 @@ fn listed(path: &Path) -> Vec<u8> {
         }
     }
     listed
-}
-
-/// Whether anything is mounted there, by its full name.
-pub(crate) fn is_mounted(point: &Path) -> bool {
-    mounted_device(point).is_some()
 }
 
 /// Why a mount cannot be ended.
@@ -256,8 +292,9 @@ mod tests {
 
     #[test]
     fn what_is_mounted_is_found_whatever_it_is_called() {
-        assert!(is_mounted(Path::new("/proc")));
-        assert!(!is_mounted(Path::new("/proc/self")));
+        assert!(mounted(Path::new("/proc")).is_some());
+        assert!(mounted(Path::new("/proc/self")).is_none());
+        assert!(Identity::of(Path::new("/proc")) == Identity::of(Path::new("/proc")));
         let odd = listed(Path::new("/a b/c\\d\te"));
         assert_eq!(odd, b"/a\\040b/c\\134d\\011e");
     }

@@ -224,6 +224,38 @@ fn who_waits_hears_that_somebody_else_has_unmounted_it() {
 }
 
 #[test]
+fn what_somebody_else_has_mounted_there_since_stays() {
+    if !has_fuse() {
+        return;
+    }
+    let s = Scratch::new("since");
+    let Some(image) = ext4(&s, "disk.img", &sample(&s)) else {
+        return;
+    };
+    // Told to end, waited for, and dropped.
+    let ends: [fn(HostMount); 3] = [
+        |shown| {
+            shown.unmount().expect("it is gone already");
+            ended(shown);
+        },
+        ended,
+        drop,
+    ];
+    for end in ends {
+        let shown = show(&s, mount(&image, false));
+        run(Command::new("umount").arg(s.point()));
+        let mut tmpfs = Command::new("mount");
+        tmpfs.args(["-t", "tmpfs", "none"]).arg(s.point());
+        run(&mut tmpfs);
+        fs::write(s.point().join("theirs"), "data").expect("a file");
+        end(shown);
+        let data = fs::read(s.point().join("theirs")).expect("it is mounted");
+        assert_eq!(data, b"data");
+        run(Command::new("umount").arg(s.point()));
+    }
+}
+
+#[test]
 fn a_directory_can_be_shown_and_what_cannot_is_named() {
     if !has_fuse() {
         return;
