@@ -83,13 +83,19 @@ def make_image(
     Its mkfs is run, and a kernel in this process writes the files, without a jail.
 
     The image appears under its name when it is complete, and not at all if this raises.
-    What had to be left behind is a LossWarning, or a LossError if `strict`.
+    What had to be left behind is a LossWarning, or a LossError if `strict`. The image is
+    there when a warning comes, also where warnings are errors: `strict` is what keeps an
+    image from being made that lacks something.
 
     Raises:
         FileExistsError: the image is there; `force` replaces it.
         FileNotFoundError: the source is not there, or a program of the host is missing.
+        ValueError: an argument makes no sense.
         OSError: a file could not be read or written (the first of them).
     """
+    for what, number in (("size", size), ("sector_size", sector_size)):
+        if number is not None and number <= 0:
+            raise ValueError(f"{what} must be positive: {number}")
     told = Told(callback)
     handle, strings = ffi.new_handle(told), _Strings()
     raw = ffi.new("struct tane_make_options *")

@@ -83,6 +83,9 @@ def test_what_is_not_made_leaves_nothing(tree: Path, tmp_path: Path) -> None:
     assert caught.value.errno == errno.EINVAL
     with pytest.raises(ValueError, match="null byte"):
         tane.make_image(tree, image, label="a\0b")
+    for size in (0, -1):
+        with pytest.raises(ValueError, match="size must be positive"):
+            tane.make_image(tree, image, size=size)
 
     def stop(_done: int, _total: int) -> None:
         raise KeyError("stop")
