@@ -6,12 +6,11 @@ use crate::call::{Caller, Wait};
 use crate::futex;
 use crate::inner::Inner;
 use crate::processes::{
-    open_pidfd, Member, Shared, APPEARING, ENDING, FIRST, FREE, NEW, PREPARED, STATUS,
+    has_ended, Member, Shared, APPEARING, ENDING, FIRST, FREE, NEW, PREPARED, STATUS,
 };
 use crate::service::now;
 use crate::thread::{self, Tid};
 use crate::thread_slot::ThreadSlot;
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -54,7 +53,12 @@ impl Inner {
             0 => std::process::id(),
             number => {
                 let process = self.shared().process(number);
-                process.map_or(0, |process| process.host.load(Ordering::Relaxed))
+                process.map_or(0, |process| {
+                    match process.stand_in.load(Ordering::Relaxed) {
+                        0 => process.host.load(Ordering::Relaxed),
+                        copy => copy,
+                    }
+                })
             }
         }
     }
@@ -64,18 +68,7 @@ impl Inner {
         if tid.process() == 0 || tid.process() == self.process() {
             return false;
         }
-        let file = match open_pidfd(self.host_process(tid)) {
-            Ok(file) => file,
-            // Others are no answer: no descriptor is free, say.
-            Err(error) => return error.raw_os_error() == Some(libc::ESRCH),
-        };
-        let mut poll = libc::pollfd {
-            fd: file.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        // SAFETY: writes a structure of ours.
-        unsafe { libc::poll(&raw mut poll, 1, 0) == 1 }
+        has_ended(self.host_process(tid))
     }
 
     /// Take away from this process's view of the kernel's mappings what another one has
@@ -245,7 +238,9 @@ impl Inner {
         member.number.store(number, Ordering::Relaxed);
         member.seen.store(u64::MAX, Ordering::Relaxed);
         let process = &self.shared().processes[number as usize];
-        process.host.store(std::process::id(), Ordering::Relaxed);
+        process
+            .stand_in
+            .store(std::process::id(), Ordering::Relaxed);
     }
 
     /// A doorbell that only the process that booted can answer.

@@ -8,7 +8,7 @@ use crate::futex;
 use crate::thread_slot::ThreadSlot;
 use std::cell::UnsafeCell;
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicU8, Ordering};
 
 /// Most processes that can share a kernel at a time, the one that booted it included.
@@ -42,6 +42,8 @@ pub struct Process {
     pub state: AtomicU32,
     /// Its id in the host.
     pub host: AtomicU32,
+    /// That of the copy of the first one that does what it no longer can; 0: none.
+    pub stand_in: AtomicU32,
     /// Its id in Linux.
     pub pid: AtomicI32,
     /// When it was prepared: CLOCK_MONOTONIC in ns.
@@ -139,6 +141,7 @@ impl Shared {
                 .is_ok()
         })?;
         process.host.store(0, Ordering::Relaxed);
+        process.stand_in.store(0, Ordering::Relaxed);
         let now = crate::service::now();
         process.since.store(now, Ordering::Relaxed);
         Some(number)
@@ -219,14 +222,19 @@ impl Member {
 
     /// The leader, for this thread alone until that is dropped.
     pub fn ask(&self) -> Asking<'_> {
-        while self
-            .asking
-            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
-            .is_err()
-        {
-            futex::wait(&self.asking, 1, None);
+        loop {
+            match self.try_ask() {
+                Some(asking) => return asking,
+                None => futex::wait(&self.asking, 1, None),
+            }
         }
-        Asking(&self.asking)
+    }
+
+    /// The same, if nobody has it.
+    pub fn try_ask(&self) -> Option<Asking<'_>> {
+        let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
+        let taken = self.asking.compare_exchange(0, 1, acquire, relaxed);
+        taken.is_ok().then(|| Asking(&self.asking))
     }
 }
 
@@ -249,4 +257,20 @@ pub fn open_pidfd(host: u32) -> io::Result<OwnedFd> {
     }
     // SAFETY: a descriptor of ours.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Whether this process of the host has ended, waited for or not.
+pub fn has_ended(host: u32) -> bool {
+    let file = match open_pidfd(host) {
+        Ok(file) => file,
+        // Others are no answer: no descriptor is free, say.
+        Err(error) => return error.raw_os_error() == Some(libc::ESRCH),
+    };
+    let mut poll = libc::pollfd {
+        fd: file.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: writes a structure of ours.
+    unsafe { libc::poll(&raw mut poll, 1, 0) == 1 }
 }

@@ -23,25 +23,13 @@ struct Copy {
 }
 
 impl Copy {
-    fn new(number: u32) -> Self {
-        Self { number, pid: 0 }
-    }
-
-    /// Make it if it is needed.
-    fn see_to<I>(&mut self, kernel: &Inner, slots: impl Fn() -> I)
-    where
-        I: Iterator<Item = ThreadSlot>,
-    {
-        self.wait(libc::WNOHANG);
-        if self.pid != 0 || kernel.is_dead() || !slots().any(|slot| is_wanted(&slot)) {
-            return;
-        }
+    fn make(&mut self, kernel: &Inner) {
         // As fork(2), but nobody is told: neither the handlers of forks, nor who waits for
         // any child of this process.
         // SAFETY: the copy takes no lock and no memory.
         let pid = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) } as i32;
         if pid == 0 {
-            kernel.stand_in(self.number, slots);
+            kernel.stand_in(self.number);
             // SAFETY: ends the copy.
             unsafe { libc::_exit(0) };
         }
@@ -55,6 +43,59 @@ impl Copy {
         let ended = |pid| unsafe { libc::waitpid(pid, std::ptr::null_mut(), flags | libc::__WALL) };
         if self.pid != 0 && ended(self.pid) != 0 {
             self.pid = 0;
+        }
+    }
+}
+
+/// One for each process that needs it. Several may have ended at once: a CPU that waits for
+/// one of them does nothing for the end of another.
+#[derive(Default)]
+pub struct Copies(Vec<Copy>);
+
+impl Copies {
+    /// Make those that are needed.
+    fn see_to(&mut self, kernel: &Inner) {
+        for copy in &mut self.0 {
+            copy.wait(libc::WNOHANG);
+        }
+        for slot in kernel.area.used_slots().filter(is_wanted) {
+            let number = slot.process().load(Ordering::Acquire);
+            if kernel.is_dead() || self.pid(number) != 0 || !kernel.is_gone(slot, number) {
+                continue;
+            }
+            for slot in kernel.slots_of(number) {
+                slot.gone().store(1, Ordering::SeqCst);
+            }
+            let at = self.0.iter().position(|copy| copy.number == number);
+            let at = at.unwrap_or_else(|| {
+                self.0.push(Copy { number, pid: 0 });
+                self.0.len() - 1
+            });
+            self.0[at].make(kernel);
+        }
+    }
+
+    /// That process's, 0: there is none.
+    fn pid(&self, number: u32) -> i32 {
+        let mut of = self.0.iter().filter(|copy| copy.number == number);
+        of.next().map_or(0, |copy| copy.pid)
+    }
+
+    /// Wait for its end.
+    fn end(&mut self, number: u32) {
+        let its = |copy: &&mut Copy| copy.number == number;
+        self.0.iter_mut().filter(its).for_each(|copy| copy.wait(0));
+        self.0.retain(|copy| copy.number != number);
+    }
+}
+
+impl Drop for Copies {
+    /// The kernel has ended, and they with it.
+    fn drop(&mut self) {
+        for copy in self.0.iter_mut().filter(|copy| copy.pid != 0) {
+            // SAFETY: a child of this process that nobody has waited for.
+            unsafe { libc::kill(copy.pid, libc::SIGKILL) };
+            copy.wait(0);
         }
     }
 }
@@ -73,16 +114,12 @@ const LATER: Duration = Duration::from_millis(10);
 
 impl Inner {
     /// A process has ended in the host, with this status of wait(2).
-    pub fn reap(&self, number: u32, process: &Process, status: i32) {
-        let slots = || {
-            self.area
-                .used_slots()
-                .filter(move |slot| slot.process().load(Ordering::Acquire) == number)
-        };
+    pub fn reap(&self, number: u32, process: &Process, status: i32, copies: &mut Copies) {
+        let slots = || self.slots_of(number);
         for slot in slots() {
             slot.gone().store(1, Ordering::SeqCst);
         }
-        if self.was_killed_inside(number) {
+        if self.was_killed_inside(number, copies) {
             let pid = process.pid.load(Ordering::Relaxed);
             return self.end_lost(&format!(
                 "process {pid} was killed inside the kernel, with what it was changing half done"
@@ -113,18 +150,21 @@ impl Inner {
             requests.any(|requests| requests.load(Ordering::SeqCst) != 0)
         };
         // A CPU may wait for it, and the request for that CPU.
-        let mut copy = Copy::new(number);
-        self.ask_to_end(number, status, || copy.see_to(self, slots));
+        self.ask_to_end(number, status, || {
+            copies.see_to(self);
+            self.look_for_lost();
+        });
         let mut looks = 0;
         while !self.is_dead() && (linked() || !slots().all(has_ended)) {
-            copy.see_to(self, slots);
+            copies.see_to(self);
+            self.look_for_lost();
             looks += 1;
             std::thread::sleep(if looks < 1000 { SOON } else { LATER });
-            if copy.pid == 0 && self.was_killed_inside(number) {
+            if copies.pid(number) == 0 && self.was_killed_inside(number, copies) {
                 return self.end_lost("who stood in for a process was killed inside the kernel");
             }
         }
-        copy.wait(0);
+        copies.end(number);
         // Processes that it was about to have.
         let shared = &self.area.common().shared;
         for (_, unborn) in shared.in_state(processes::taken_by(number)) {
@@ -140,7 +180,17 @@ impl Inner {
     /// Have Linux end a process, and do this now and then meanwhile.
     fn ask_to_end(&self, number: u32, status: i32, mut meanwhile: impl FnMut()) {
         let Some(member) = &self.member else { return };
-        let _one = member.ask();
+        // Who has the leader may wait for a CPU that waits for a process that has ended.
+        let _one = loop {
+            match member.try_ask() {
+                Some(asking) => break asking,
+                None if self.is_dead() => return,
+                None => {
+                    meanwhile();
+                    std::thread::sleep(SOON);
+                }
+            }
+        };
         let caller = self.leader(self.tid());
         let args = [number.into(), status as u64, 0, 0, 0, 0];
         let Ok(cpu) = self.post(caller, abi::NR_REAP, &args, Wait::Inside) else {
@@ -169,8 +219,9 @@ impl Inner {
     }
 
     /// What a copy of this process does.
-    fn stand_in<I: Iterator<Item = ThreadSlot>>(&self, number: u32, slots: impl Fn() -> I) {
+    fn stand_in(&self, number: u32) {
         self.stand_in_as(number);
+        let slots = || self.slots_of(number);
         while !self.is_dead() && !slots().all(has_ended) {
             for slot in slots().filter(is_wanted) {
                 let tid = self.tid();
@@ -181,13 +232,16 @@ impl Inner {
         }
     }
 
-    /// End the kernel if a thread of another process was killed inside, though its process
-    /// was not: another thread there has executed a program.
+    /// End the kernel if a thread of another process was killed inside: with its process,
+    /// or because another thread there has executed a program.
     pub fn look_for_lost(&self) {
         let lost = self.cpus().iter().find_map(|cpu| {
             let holder = Tid(cpu.holder().load(Ordering::SeqCst));
             let theirs = holder.process() > processes::FIRST;
-            let gone = theirs && signals::is_gone(self.host_process(holder), holder);
+            let gone = theirs && {
+                let process = self.host_process(holder);
+                signals::is_gone(process, holder) || processes::has_ended(process)
+            };
             (gone && cpu.holder().load(Ordering::SeqCst) == holder.0).then_some(holder)
         });
         let Some(holder) = lost.filter(|_| !self.is_dead()) else {
@@ -201,11 +255,33 @@ impl Inner {
         ));
     }
 
-    /// Whether a CPU is held that this process will never leave.
-    fn was_killed_inside(&self, number: u32) -> bool {
+    fn slots_of(&self, number: u32) -> impl Iterator<Item = ThreadSlot> + '_ {
+        let all = self.area.used_slots();
+        all.filter(move |slot| slot.process().load(Ordering::Acquire) == number)
+    }
+
+    /// Whether the process has ended whose slot this is.
+    fn is_gone(&self, slot: ThreadSlot, number: u32) -> bool {
+        if slot.gone().load(Ordering::SeqCst) != 0 {
+            return true;
+        }
+        let process = self.area.common().shared.process(number);
+        number > processes::FIRST
+            && process.is_some_and(|process| match process.state.load(Ordering::Acquire) {
+                processes::NEW | processes::WATCHED => {
+                    processes::has_ended(process.host.load(Ordering::Relaxed))
+                }
+                state => state == processes::ENDING,
+            })
+    }
+
+    /// Whether a CPU is held that this process will never leave, nor who stands in for it.
+    fn was_killed_inside(&self, number: u32, copies: &Copies) -> bool {
         self.cpus().iter().any(|cpu| {
             let holder = Tid(cpu.holder().load(Ordering::SeqCst));
-            holder.process() == number || self.is_held_by_nobody(*cpu)
+            let alive = copies.pid(number);
+            let its = holder.process() == number && (alive == 0 || holder.thread() != alive);
+            its || self.is_held_by_nobody(*cpu)
         })
     }
 

@@ -9,6 +9,7 @@ use crate::errands;
 use crate::futex;
 use crate::inner::Inner;
 use crate::processes::{self, open_pidfd, Process, Shared};
+use crate::reap::Copies;
 use crate::service::now;
 use crate::thread;
 use std::collections::HashMap;
@@ -245,6 +246,7 @@ impl Watch {
 /// Until the kernel ends: processes that have.
 fn reap(kernel: &Inner, watch: &Watch) {
     let shared = &kernel.area.common().shared;
+    let mut copies = Copies::default();
     while !kernel.is_dead() {
         kernel.look_for_lost();
         for event in watch.wait() {
@@ -259,10 +261,10 @@ fn reap(kernel: &Inner, watch: &Watch) {
             let host = process.host.load(Ordering::Relaxed);
             let status = file.map_or(0, |file| ended::status(host, &file));
             process.state.store(processes::ENDING, Ordering::Release);
-            kernel.reap(number, process, status);
+            kernel.reap(number, process, status, &mut copies);
         }
         for (number, process) in shared.in_state(processes::ENDING) {
-            kernel.reap(number, process, libc::SIGKILL);
+            kernel.reap(number, process, libc::SIGKILL, &mut copies);
         }
     }
 }

@@ -87,6 +87,58 @@ fn dies_of_a_kill_inside() -> bool {
     true
 }
 
+/// Calls that need its memory when they go on.
+fn sleeps(k: &Kernel) {
+    loop {
+        let mut left = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 200_000,
+        };
+        let time = &raw mut left as u64;
+        syscall(k, libc::SYS_nanosleep, &[time, time]);
+        let [rx, tx] = pipe(k);
+        put(k, tx, 1);
+        get(k, rx);
+        close(k, rx);
+        close(k, tx);
+    }
+}
+
+#[test]
+fn processes_that_are_killed_at_once_end_all() {
+    let _alone = alone();
+    // Where one was killed inside the kernel nothing can be said of the others.
+    for _ in 0..10 {
+        forks::in_process(|| {
+            let k = &boot();
+            for _ in 0..10 {
+                let [rx, tx] = pipe(k);
+                let children = [(); 4].map(|()| {
+                    fork(k, || {
+                        assert_eq!(put(k, tx, 1), 8);
+                        std::thread::scope(|scope| {
+                            (0..2).for_each(|_| drop(scope.spawn(|| sleeps(k))));
+                        });
+                    })
+                });
+                children.iter().for_each(|_| assert!(get(k, rx).is_some()));
+                nap(k, 1);
+                children.iter().for_each(|child| kill(child.host));
+                for child in children {
+                    assert_eq!(host_wait(child.host), libc::SIGKILL);
+                    let told = wait(k, child.linux);
+                    if told.0 == -i64::from(libc::ESHUTDOWN) {
+                        return;
+                    }
+                    assert_eq!(told, (i64::from(child.linux), libc::SIGKILL));
+                }
+                close(k, rx);
+                close(k, tx);
+            }
+        });
+    }
+}
+
 #[test]
 fn a_process_killed_inside_the_kernel_ends_it_for_all() {
     let _alone = alone();
