@@ -20,7 +20,7 @@ pub struct Graph<'a> {
 /// A call before and one after, between which is what was asked for: around them are
 /// those that turn the recording on and off.
 const MARK: i64 = 108;
-const MARKED: &str = "sys_getegid";
+pub(crate) const MARKED: &str = "sys_getegid";
 
 impl Lab {
     /// Record the kernel functions that calls of this thread go through.
@@ -69,7 +69,7 @@ impl Graph<'_> {
         let result = work();
         mark(lab.kernel());
         lab.set("tracing_on", "0")?;
-        let collected = self.collect(false);
+        let collected = self.collect();
         drop(off);
         let (mut threads, lost) = collected?;
         let calls = threads.remove(&thread).unwrap_or_default();
@@ -118,7 +118,7 @@ impl Graph<'_> {
     }
 
     /// Calls by thread, between the marks, and how many records were lost.
-    pub(crate) fn collect(&self, booted: bool) -> Result<(BTreeMap<u64, Calls>, u64)> {
+    pub(crate) fn collect(&self) -> Result<(BTreeMap<u64, Calls>, u64)> {
         const PAGE: usize = 4096;
         let lab = self.lab;
         let format = Format::parse(&lab.get("events/ftrace/funcgraph_exit/format")?)?;
@@ -138,7 +138,7 @@ impl Graph<'_> {
         }
         all.sort_by_key(|(_, call)| (call.start, call.depth));
         let mut threads = BTreeMap::<u64, Calls>::new();
-        for (thread, call) in without_marks(all, booted) {
+        for (thread, call) in between_marks(all, |(_, call)| is_mark(call)) {
             threads.entry(thread).or_default().calls.push(call);
         }
         Ok((threads, lost))
@@ -156,26 +156,19 @@ impl Graph<'_> {
     }
 }
 
-/// What began between the first mark and the last; what was before the only one, where
-/// the first was lost or never made; all, where there is none. `booted`: from the boot to
-/// the first mark, and from the second to the last.
-fn without_marks(mut calls: Vec<(u64, Call)>, booted: bool) -> Vec<(u64, Call)> {
-    let marks = calls.iter().map(|(_, call)| call);
-    let marks = marks.filter(|call| call.function == MARKED && call.depth == 0);
-    let marks: Vec<_> = marks
-        .map(|call| (call.start, call.start + call.duration))
-        .collect();
-    if let Some((last, _)) = marks.last() {
-        calls.retain(|(_, call)| call.start < *last);
-    }
-    match marks[..] {
-        [(until, _), (_, from), _] if booted => {
-            calls.retain(|(_, call)| call.start < until || call.start > from);
-        }
-        [(_, from), _, ..] => calls.retain(|(_, call)| call.start > from),
-        _ => {}
-    }
-    calls
+/// What is between marks, of which the last says that something ended: one before it that
+/// it began, and so on; all, where there is none. What is before the first is kept if that
+/// is the end of something, whose beginning was lost or is the kernel's boot.
+pub(crate) fn between_marks<T>(all: Vec<T>, is_mark: impl Fn(&T) -> bool) -> Vec<T> {
+    let marks = all.iter().filter(|one| is_mark(one)).count();
+    let mut inside = marks == 0 || marks % 2 == 1;
+    let mut kept = all;
+    kept.retain(|one| {
+        let mark = is_mark(one);
+        inside ^= mark;
+        inside && !mark
+    });
+    kept
 }
 
 /// Records that were lost on all CPUs. `dir` has a directory for each.
@@ -203,6 +196,10 @@ pub fn booted(kernel: &Kernel) {
 pub(crate) fn list(threads: &[u64]) -> String {
     let words: Vec<_> = threads.iter().map(u64::to_string).collect();
     words.join(" ")
+}
+
+fn is_mark(call: &Call) -> bool {
+    call.function == MARKED && call.depth == 0
 }
 
 /// A call that says where in a record something began or ended.
@@ -236,6 +233,28 @@ impl Drop for Off<'_> {
         ] {
             // Nobody is there to hear of an error.
             let _ = self.0.set(file, text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::between_marks;
+
+    #[test]
+    fn what_is_between_marks_is_kept() {
+        let kept = |text: &str| {
+            let kept = between_marks(text.chars().collect(), |c| *c == '|');
+            kept.into_iter().collect::<String>()
+        };
+        for (all, wanted) in [
+            ("ab", "ab"),
+            ("a|bc|d", "bc"),
+            ("ab|c", "ab"),
+            ("a|b|c|d|e", "bd"),
+            ("boot|look|work|", "bootwork"),
+        ] {
+            assert_eq!(kept(all), wanted, "{all}");
         }
     }
 }

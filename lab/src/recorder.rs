@@ -5,12 +5,13 @@
 //! a process may forbid itself to make code after the one, and never do the other.
 
 use crate::error::{Error, Result};
-use crate::graph::{self, Graph};
+use crate::graph::{self, between_marks, Graph};
 use crate::nearest::no_such;
 use crate::probe::{Probe, GROUP};
 use crate::record::{events, Event, Record, Thread};
 use crate::Lab;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tane::{errno_of, File, OpenOptions};
 
 /// Where events are recorded, apart from calls.
@@ -32,7 +33,9 @@ pub struct Recording<'a> {
 /// everything out of the kernel again.
 pub struct Recorder<'a> {
     wanted: Recording<'a>,
+    /// Those that are wanted, and one that says where something began or ended.
     probes: Vec<Probe<'a>>,
+    is_on: AtomicBool,
     /// `tracing_on` of the calls and of the events.
     switches: Vec<File>,
     /// Taken last.
@@ -59,7 +62,8 @@ impl Lab {
 pub fn boot_words(functions: &[String], depth: u32, buffer: u64) -> String {
     let mut words = format!("ftrace=function_graph trace_buf_size={}", buffer.max(4096));
     if !functions.is_empty() {
-        words += &format!(" ftrace_graph_filter={}", functions.join(","));
+        let functions = functions.join(",");
+        words += &format!(" ftrace_graph_filter={functions},{}", graph::MARKED);
     }
     if depth > 0 {
         words += &format!(" ftrace_graph_max_depth={depth}");
@@ -141,6 +145,7 @@ impl<'a> Recording<'a> {
             _calls: self.calls.then_some(graph::Off(lab)),
             wanted: self,
             probes: Vec::new(),
+            is_on: AtomicBool::new(false),
             switches: Vec::new(),
         };
         recorder.prepare()?;
@@ -179,9 +184,6 @@ impl<'a> Recorder<'a> {
         lab.set(&in_events("tracing_on"), "0")?;
         let size = self.wanted.graph.kilobytes();
         lab.set(&in_events("buffer_size_kb"), &size)?;
-        if self.wanted.stacks {
-            lab.set(&in_events("options/stacktrace"), "1")?;
-        }
         if !threads.is_empty() {
             lab.set(&in_events("options/event-fork"), "1")?;
             lab.set(&in_events("set_event_pid"), &graph::list(threads))?;
@@ -189,35 +191,50 @@ impl<'a> Recorder<'a> {
         for which in &self.wanted.events {
             enable(lab, which)?;
         }
+        if self.wanted.stacks {
+            // Not by the option: it would take those of probes from registers, which their
+            // handlers do not have all of.
+            for event in lab.get(&in_events("set_event"))?.lines() {
+                let file = format!("events/{}/trigger", event.replace(':', "/"));
+                lab.set(&in_events(&file), "stacktrace\n")?;
+            }
+        }
         if self.wanted.probes.iter().any(|probe| probe.1.contains('+')) {
             // They would become jumps some time later.
             let proc = lab.kernel().tree("/proc")?;
             proc.write("sys/debug/kprobes-optimization", "0")?;
         }
-        for (returns, place, fields) in &self.wanted.probes {
+        for (returns, place, fields) in &self.wanted.probes.clone() {
             let probe = lab.declare(if *returns { 'r' } else { 'p' }, place, fields)?;
-            let file = format!("events/{GROUP}/{}/enable", probe.name());
             if self.wanted.stacks {
-                // The option's is taken from registers, which no probe's handler has all of.
                 let trigger = format!("events/{GROUP}/{}/trigger", probe.name());
                 lab.set(&in_events(&trigger), "stacktrace\n")?;
             }
-            self.probes.push(probe);
-            lab.set(&in_events(&file), "1")?;
+            self.add(probe)?;
         }
-        Ok(())
+        self.add(lab.declare('p', graph::MARKED, "")?)
+    }
+
+    fn add(&mut self, probe: Probe<'a>) -> Result<()> {
+        let file = format!("events/{GROUP}/{}/enable", probe.name());
+        self.probes.push(probe);
+        self.lab().set(&in_events(&file), "1")
     }
 
     /// From now on.
     pub fn start(&self) -> Result<()> {
-        self.switch(true)?;
-        graph::mark(self.lab().kernel());
+        if !self.is_on.swap(true, Ordering::Relaxed) {
+            self.switch(true)?;
+            graph::mark(self.lab().kernel());
+        }
         Ok(())
     }
 
     /// Until now; [`Recorder::start`] goes on.
     pub fn stop(&self) -> Result<()> {
-        graph::mark(self.lab().kernel());
+        if self.is_on.swap(false, Ordering::Relaxed) {
+            graph::mark(self.lab().kernel());
+        }
         self.switch(false)
     }
 
@@ -237,13 +254,15 @@ impl<'a> Recorder<'a> {
         let lab = self.lab();
         let mut record = Record::default();
         if self.wanted.calls {
-            let (by_thread, lost) = self.wanted.graph.collect(self.wanted.booted)?;
+            let (by_thread, lost) = self.wanted.graph.collect()?;
             record.lost_calls = lost;
             record.threads = self.named(by_thread)?;
         }
         if self.switches.len() > usize::from(self.wanted.calls) {
             record.lost_events = graph::lost(lab, &format!("{EVENTS}/per_cpu"))?;
-            record.events = events(&lab.get(&in_events("trace"))?);
+            let all = events(&lab.get(&in_events("trace"))?);
+            let mark = self.probes.last().map(Probe::name);
+            record.events = between_marks(all, |event| Some(event.name.as_str()) == mark);
             for event in &mut record.events {
                 self.name(event);
             }
@@ -283,10 +302,16 @@ impl<'a> Recorder<'a> {
         /// What comes to it last, from a function's beginning and from its end.
         const WAYS: [&str; 2] = ["tane_made_start", "arch_rethook_trampoline"];
         let at = self.probes.iter().position(|p| p.name() == event.name);
-        if let Some((_, place, _)) = at.and_then(|at| self.wanted.probes.get(at)) {
+        if let Some((returns, place, _)) = at.and_then(|at| self.wanted.probes.get(at)) {
             event.name = place.clone();
             let way = event.stack.iter().position(|f| WAYS.contains(&f.as_str()));
-            event.stack.drain(..way.map_or(0, |at| at + 1));
+            // Deeper down it is of what was there before; behind it may be what still is.
+            let behind = |at: usize| match returns {
+                true => Some(at + 1),
+                false => (at + 1..at + 4).find(|n| event.stack.get(*n) == Some(place)),
+            };
+            let own = way.and_then(behind);
+            event.stack.drain(..own.unwrap_or(0));
             event.stack.dedup();
         }
     }
