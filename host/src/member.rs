@@ -226,7 +226,10 @@ impl Inner {
         const OFTEN: u32 = 4096;
         static WAITS: AtomicU32 = AtomicU32::new(0);
         if self.member.is_some() && WAITS.fetch_add(1, Ordering::Relaxed).is_multiple_of(OFTEN) {
-            self.is_orphaned();
+            match self.is_first() {
+                true => self.end_if_lost(),
+                false => drop(self.is_orphaned()),
+            }
         }
     }
 

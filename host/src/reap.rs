@@ -232,10 +232,10 @@ impl Inner {
         }
     }
 
-    /// End the kernel if a thread of another process was killed inside: with its process,
-    /// or because another thread there has executed a program.
-    pub fn look_for_lost(&self) {
-        let lost = self.cpus().iter().find_map(|cpu| {
+    /// The thread of another process that was killed inside: with its process, or because
+    /// another thread there has executed a program.
+    fn lost(&self) -> Option<Tid> {
+        self.cpus().iter().find_map(|cpu| {
             let holder = Tid(cpu.holder().load(Ordering::SeqCst));
             let theirs = holder.process() > processes::FIRST;
             let gone = theirs && {
@@ -243,8 +243,12 @@ impl Inner {
                 signals::is_gone(process, holder) || processes::has_ended(process)
             };
             (gone && cpu.holder().load(Ordering::SeqCst) == holder.0).then_some(holder)
-        });
-        let Some(holder) = lost.filter(|_| !self.is_dead()) else {
+        })
+    }
+
+    /// End the kernel if there is one.
+    pub fn look_for_lost(&self) {
+        let Some(holder) = self.lost().filter(|_| !self.is_dead()) else {
             return;
         };
         let process = self.area.common().shared.process(holder.process());
@@ -253,6 +257,15 @@ impl Inner {
             "a thread of process {pid} was killed inside the kernel, with what it was changing \
              half done"
         ));
+    }
+
+    /// The same from inside a CPU, and on a kernel stack: all leave, this thread too.
+    pub fn end_if_lost(&self) {
+        if !self.is_dead() && self.lost().is_some() {
+            self.kernel_died(0, "a process was killed inside the kernel");
+            self.stop_all();
+            self.bury();
+        }
     }
 
     fn slots_of(&self, number: u32) -> impl Iterator<Item = ThreadSlot> + '_ {

@@ -7,8 +7,8 @@ mod forks;
 
 use common::{nap, read_file, syscall};
 use forks::{
-    alone, assert_ended, assert_exited, boot, close, fork, get, host_wait, kill, ping_pong, pipe,
-    put, wait,
+    alone, assert_ended, assert_exited, boot, boot_cpus, close, fork, get, host_wait, kill,
+    ping_pong, pipe, put, wait,
 };
 use std::time::Duration;
 use tane_host::Kernel;
@@ -108,9 +108,9 @@ fn sleeps(k: &Kernel) {
 fn processes_that_are_killed_at_once_end_all() {
     let _alone = alone();
     // Where one was killed inside the kernel nothing can be said of the others.
-    for _ in 0..10 {
+    for cpus in [1, 2].repeat(6) {
         forks::in_process(|| {
-            let k = &boot();
+            let k = &boot_cpus(cpus);
             for _ in 0..10 {
                 let [rx, tx] = pipe(k);
                 let children = [(); 4].map(|()| {
