@@ -68,7 +68,7 @@ fn escape(s: &Scratch, options: &[&str]) -> (Vec<String>, u32, ExitStatus) {
     let mut child = piped(command);
     let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
     let mut said = Vec::new();
-    for _ in 0..3 {
+    for _ in 0..4 {
         let mut line = String::new();
         output.read_line(&mut line).expect("text");
         said.push(line.trim_end().to_owned());
@@ -101,6 +101,7 @@ fn a_program_that_calls_the_hosts_kernel_finds_the_jail() {
         format!("pid {pid}"),
         format!("open {}", error(libc::EACCES)),
         format!("mprotect {}", error(libc::EPERM)),
+        format!("flags {}", error(libc::EPERM)),
     ];
     assert_eq!(said, wanted);
     // For a socket.
@@ -110,6 +111,6 @@ fn a_program_that_calls_the_hosts_kernel_finds_the_jail() {
     assert_eq!(said[0], format!("pid {pid}"));
     let opened = said[1].strip_prefix("open ").and_then(|fd| fd.parse().ok());
     assert!(opened > Some(2), "{said:?}");
-    assert_eq!(said[2..], ["mprotect 0", "alive"]);
+    assert_eq!(said[2..], ["mprotect 0", "flags 0", "alive"]);
     assert_eq!(status.code(), Some(0), "{status}");
 }

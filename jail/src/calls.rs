@@ -146,20 +146,25 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
     ];
     one_of(t, libc::SYS_ioctl, 1, &requests.concat());
     // Not F_SETOWN: it would have signals sent to others.
-    let commands = [
+    let mut commands = vec![
         libc::F_DUPFD,
         libc::F_DUPFD_CLOEXEC,
         libc::F_GETFD,
         libc::F_SETFD,
         libc::F_GETFL,
-        libc::F_SETFL,
         libc::F_ADD_SEALS,
         libc::F_GET_SEALS,
         // Locks that wait for nobody, on what is open; flock(2) is allowed too.
         libc::F_OFD_SETLK,
         libc::F_OFD_GETLK,
     ];
-    one_of(t, libc::SYS_fcntl, 1, &commands.map(|c| c as u32));
+    if !jail.programs {
+        // Not of a program's: flags are shared with the caller, whose terminal would not
+        // wait for keys any more.
+        commands.push(libc::F_SETFL);
+    }
+    let commands: Vec<_> = commands.into_iter().map(|c| c as u32).collect();
+    one_of(t, libc::SYS_fcntl, 1, &commands);
     let mut names = vec![
         libc::PR_SET_NAME as u32,
         PR_SET_VMA,
