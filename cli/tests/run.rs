@@ -406,6 +406,7 @@ fn calls_are_counted_by_name() {
     };
     assert_eq!(of("write"), (Some(3), Some(0)));
     assert!(of("newfstatat").1 > Some(0), "{stat}");
+    assert_eq!(of("exit_group"), (Some(1), Some(0)));
     assert!(stat["stat"]["faults"].as_u64() > Some(5), "{stat}");
     let done = run(&s, &["--stat"], &words).output().expect("tane");
     let err = String::from_utf8_lossy(&done.stderr).into_owned();

@@ -13,11 +13,11 @@ const ERRORS: std::ops::RangeInclusive<i64> = -4095..=-1;
 pub struct CallCount {
     /// x86-64's; 511 for numbers from there on.
     pub number: u32,
-    /// Those that came back.
+    /// Those that came back, and those that end a thread or the program.
     pub calls: u64,
     /// Those of them that failed.
     pub errors: u64,
-    /// From coming in to going out again, what they waited included.
+    /// From coming in to going out again, what they waited included; 0 of those that end.
     pub nanoseconds: u64,
 }
 
@@ -71,11 +71,16 @@ impl Counts {
             self.refuse(number, answer);
             return answer;
         }
+        let index = usize::try_from(number).map_or(OTHERS, |number| number.min(OTHERS));
+        let one = &self.calls[index];
+        if [libc::SYS_exit, libc::SYS_exit_group].contains(&number) {
+            // Whoever waits for the end may look before this thread is back.
+            one.calls.fetch_add(1, Relaxed);
+            return call();
+        }
         let begun = Instant::now();
         let answer = call();
         let passed = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let index = usize::try_from(number).map_or(OTHERS, |number| number.min(OTHERS));
-        let one = &self.calls[index];
         one.calls.fetch_add(1, Relaxed);
         one.errors
             .fetch_add(ERRORS.contains(&answer).into(), Relaxed);
@@ -112,5 +117,20 @@ impl Counts {
             signals: self.signals.load(Relaxed),
             refused_processes: self.refused.load(Relaxed),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_ends_the_program_is_counted_before_anybody_hears_of_the_end() {
+        let counts = Counts::new();
+        counts.begin();
+        let called = || counts.all().calls.iter().map(|one| one.calls).sum::<u64>();
+        counts.call(libc::SYS_getpid, || called() as i64);
+        assert_eq!(counts.call(libc::SYS_exit_group, || called() as i64), 2);
+        assert_eq!(called(), 2);
     }
 }
