@@ -25,14 +25,18 @@ pub const BATCHES: usize = 6;
 /// A range of the batch's names and attributes.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Span {
+    /// Its first byte.
     pub start: usize,
+    /// Behind its last byte.
     pub end: usize,
 }
 
 /// A range of the batch's data.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Part {
+    /// Its first byte.
     pub start: usize,
+    /// Behind its last byte.
     pub end: usize,
 }
 
@@ -45,6 +49,7 @@ impl Part {
         }
     }
 
+    /// In bytes.
     pub fn size(self) -> usize {
         self.end - self.start
     }
@@ -56,13 +61,17 @@ pub type LinkId = u32;
 /// What every new file brings along.
 #[derive(Clone, Copy)]
 pub struct Head {
+    /// In the directory at hand.
     pub name: Span,
+    /// Names and values.
     pub xattrs: Span,
+    /// Mode, owner, times and the like.
     pub stat: Stat,
     /// Further names of the same file may follow.
     pub link: Option<LinkId>,
 }
 
+/// What the writer does next.
 pub enum Op {
     /// Enter a directory, creating it if need be.
     Enter(Head),
@@ -70,6 +79,7 @@ pub enum Op {
     Pass(Span),
     /// The directory that is already there gets these attributes in the end.
     Adopt(Head),
+    /// The directory at hand is complete.
     Leave,
     /// A file whose data is all here.
     File(Head, Part),
@@ -87,14 +97,17 @@ pub enum Op {
     Clone(i32),
     /// Before `Begin`: blocks of that file belong to others as well.
     Shares(Box<Shares>),
+    /// Data of the file that was begun, at this place of it.
     Piece(u64, Part),
     /// A piece that is in a file of the host.
     Range(u64, HostRange),
     /// How long the file is, which was not known before.
     Length(u64),
+    /// The file that was begun is complete.
     End,
     /// The rest of the file cannot be read.
     Abort,
+    /// A symlink, and where it leads.
     Symlink(Head, Span),
     /// A device, fifo or socket.
     Node(Head),

@@ -95,8 +95,11 @@ pub enum To<'b, 'g> {
 /// How to write.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
+    /// Whose the copies are.
     pub owner: Owner,
+    /// What becomes of blocks of zeroes.
     pub sparse: SparseMode,
+    /// What is there stays.
     pub no_clobber: bool,
     /// Make device nodes, too.
     pub devices: bool,
@@ -114,13 +117,22 @@ pub struct Settings {
 pub enum Source<'a> {
     /// An entry of a directory; its copy is called `to`.
     Entry {
+        /// Where the entry is.
         dir: Fd<'a>,
+        /// Its name there.
         name: CString,
+        /// The copy's name.
         to: CString,
+        /// What messages call it.
         shown: Vec<u8>,
     },
     /// What is inside a directory, with the directory's own attributes.
-    Contents { dir: Fd<'a>, shown: Vec<u8> },
+    Contents {
+        /// The directory.
+        dir: Fd<'a>,
+        /// What messages call it.
+        shown: Vec<u8>,
+    },
 }
 
 /// What is copied.

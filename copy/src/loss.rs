@@ -3,27 +3,46 @@
 /// Something about a file that the destination does not have now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
+    /// Its user or group.
     Owner,
+    /// Set-user-ID, set-group-ID or sticky bit.
     SpecialBits,
+    /// Permissions.
     Mode,
+    /// When it was changed or read.
     Times,
+    /// Fractions of seconds of those.
     ExactTimes,
+    /// An extended attribute.
     Xattr,
+    /// An access control list.
     Acl,
+    /// Capabilities of a program.
     Capability,
+    /// That several names are one file.
     HardLink,
+    /// A symlink.
     Symlink,
+    /// A device node.
     Device,
+    /// A fifo or socket.
     Special,
+    /// Flags of chattr(1).
     Flags,
+    /// The project of quotas.
     Project,
+    /// That blocks are shared with other files.
     Reflink,
+    /// That a directory is a subvolume.
     Subvolume,
+    /// Its very name.
     Name,
+    /// Something that a program which makes images left out, and told.
     Told,
 }
 
 impl Loss {
+    /// All there are.
     pub const ALL: [Loss; 18] = [
         Loss::Owner,
         Loss::SpecialBits,

@@ -10,9 +10,11 @@ use tane_linux::{Errno, Kind};
 pub trait Observer: Sync {
     /// A finished file.
     fn done(&self, kind: Kind, path: &[u8]);
+    /// A further name of a file.
     fn linked(&self, path: &[u8]);
     /// A file that was there already (--no-clobber).
     fn skip(&self);
+    /// So many bytes of data.
     fn wrote(&self, bytes: u64);
     /// These come from the image's file directly; writing them is told apart.
     fn read_by_host(&self, bytes: u64);
@@ -26,6 +28,7 @@ pub trait Observer: Sync {
     fn failed(&self, path: &[u8], text: String, error: Option<Errno>);
     /// Nothing more is written, and what is still to come is only named.
     fn stop(&self, why: Errno);
+    /// Whether nothing more is written.
     fn has_stopped(&self) -> bool;
     /// Something that came after the stop.
     fn untried(&self, path: &[u8]);
@@ -58,6 +61,7 @@ pub trait Observer: Sync {
         None
     }
 
+    /// Something was not copied, in words alone.
     fn error_text(&self, path: &[u8], text: String) {
         self.failed(path, text, None);
     }

@@ -2,17 +2,22 @@
 
 use std::str::FromStr;
 
+/// Whose the copies are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Owner {
     /// As in the source.
     Keep,
+    /// One user's and group's.
     Fixed {
+        /// The user.
         uid: u32,
+        /// The group.
         gid: u32,
     },
 }
 
 impl Owner {
+    /// The owner of a copy of what these own.
     pub fn of(self, uid: u32, gid: u32) -> (u32, u32) {
         match self {
             Owner::Keep => (uid, gid),

@@ -17,6 +17,7 @@ struct Exclude {
 }
 
 impl Excludes {
+    /// These patterns, as --exclude takes them.
     pub fn new(patterns: &[OsString]) -> Excludes {
         Excludes(
             patterns

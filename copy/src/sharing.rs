@@ -34,6 +34,7 @@ struct First {
     from: u64,
 }
 
+/// Which blocks several files share, as far as was seen.
 #[derive(Default)]
 pub struct Sharing {
     /// By device: its mount, if files on it can share. Btrfs gives each subvolume a

@@ -12,6 +12,7 @@ pub struct Site {
 }
 
 impl Site {
+    /// What is at this path.
     pub fn of(root: &Root, path: &[u8]) -> std::result::Result<Site, Errno> {
         let target = resolve(root, path)?;
         let there = match root.stat(&target, true) {

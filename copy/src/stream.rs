@@ -31,8 +31,8 @@ pub fn descriptor(argument: &OsStr, dash: i32) -> Option<i32> {
 /// A descriptor, to be read. It has to be there before an image is opened: no other
 /// gets its number then.
 pub fn open(number: i32) -> io::Result<File> {
-    // SAFETY: what is no descriptor is an error; it is borrowed for this call.
     let fd = match number {
+        // SAFETY: what is no descriptor is an error; it is borrowed for this call.
         0.. => unsafe { BorrowedFd::borrow_raw(number) },
         _ => return Err(io::Error::from_raw_os_error(libc::EBADF)),
     };

@@ -52,6 +52,7 @@ impl Memory {
         self.word().store(stop.into(), Relaxed);
     }
 
+    /// Whether it is to stop.
     pub fn is_stopped(&self) -> bool {
         self.word().load(Relaxed) != 0
     }

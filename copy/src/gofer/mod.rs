@@ -37,7 +37,9 @@ use std::path::Path;
 pub enum Terms {
     /// To this path only, like this.
     Copy {
+        /// The path.
         place: Vec<u8>,
+        /// How it writes.
         settings: Settings,
         /// If it is a directory: the names of what goes into it, where all are known.
         names: Option<Vec<CString>>,

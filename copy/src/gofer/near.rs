@@ -31,7 +31,9 @@ pub struct Gofer {
 
 /// What a copy is to be like; of no avail where it is in the terms.
 pub struct Wish<'g> {
+    /// Who writes.
     pub gofer: &'g Gofer,
+    /// How.
     pub settings: Settings,
     /// Files that hold disk images stay.
     pub guarded: bool,

@@ -1,41 +1,69 @@
 //! The block of 512 bytes in front of each entry.
 
+/// Bytes of a block.
 pub const BLOCK: usize = 512;
 
 /// What an entry is: POSIX's letters, and GNU's.
 pub mod kind {
+    /// A regular file.
     pub const FILE: u8 = b'0';
+    /// A further name of an earlier entry.
     pub const LINK: u8 = b'1';
+    /// A symlink.
     pub const SYMLINK: u8 = b'2';
+    /// A character device.
     pub const CHAR: u8 = b'3';
+    /// A block device.
     pub const BLOCK: u8 = b'4';
+    /// A directory.
     pub const DIRECTORY: u8 = b'5';
+    /// A fifo.
     pub const FIFO: u8 = b'6';
+    /// A regular file, once in one piece.
     pub const CONTIGUOUS: u8 = b'7';
+    /// Records of the next entry.
     pub const RECORDS: u8 = b'x';
+    /// Records of all that follow.
     pub const GLOBAL: u8 = b'g';
+    /// The next entry's long name.
     pub const GNU_NAME: u8 = b'L';
+    /// The long name that the next entry leads to.
     pub const GNU_LINK: u8 = b'K';
+    /// A file with holes.
     pub const GNU_SPARSE: u8 = b'S';
 }
 
 /// Places of the fields: start and length.
 pub mod field {
+    /// The path, or its end.
     pub const NAME: (usize, usize) = (0, 100);
+    /// Permissions, in octal digits.
     pub const MODE: (usize, usize) = (100, 8);
+    /// The user.
     pub const UID: (usize, usize) = (108, 8);
+    /// The group.
     pub const GID: (usize, usize) = (116, 8);
+    /// Bytes of data.
     pub const SIZE: (usize, usize) = (124, 12);
+    /// When it was changed.
     pub const MTIME: (usize, usize) = (136, 12);
+    /// The checksum of the block.
     pub const SUM: (usize, usize) = (148, 8);
+    /// One of [`kind`](super::kind), a byte.
     pub const KIND: usize = 156;
+    /// Where a link leads.
     pub const LINK: (usize, usize) = (157, 100);
+    /// By whose rules.
     pub const MAGIC: (usize, usize) = (257, 8);
+    /// A device's major number.
     pub const MAJOR: (usize, usize) = (329, 8);
+    /// Its minor number.
     pub const MINOR: (usize, usize) = (337, 8);
+    /// The path's beginning.
     pub const PREFIX: (usize, usize) = (345, 155);
 }
 
+/// A block.
 pub type Block = [u8; BLOCK];
 
 /// Put text; false if it does not fit.

@@ -12,16 +12,26 @@ const LONGEST: u64 = 16 << 20;
 /// Most parts that a file with holes is listed in.
 const MOST_PARTS: usize = 1 << 22;
 
+/// An entry, without its data.
 #[derive(Default)]
 pub struct Entry {
+    /// One of [`kind`](super::header::kind).
     pub kind: u8,
+    /// As it stands in the archive.
     pub path: Vec<u8>,
+    /// Where a link leads.
     pub target: Vec<u8>,
+    /// Permissions.
     pub mode: u32,
+    /// The user.
     pub uid: u32,
+    /// The group.
     pub gid: u32,
+    /// When it was changed.
     pub mtime: Time,
+    /// When it was read, if that is said.
     pub atime: Option<Time>,
+    /// A device's major and minor number.
     pub device: (u32, u32),
     /// The file's length.
     pub size: u64,
@@ -29,16 +39,20 @@ pub struct Entry {
     pub stored: u64,
     /// Where those belong, for a file with holes.
     pub map: Option<Vec<(u64, u64)>>,
+    /// Extended attributes.
     pub xattrs: Xattrs,
+    /// Those of chattr(1).
     pub flags: Flags,
     /// An ACL that could not be understood.
     pub lost_acl: bool,
 }
 
+/// An archive that is read from its start to its end.
 pub struct Archive<'a> {
     input: &'a mut (dyn Read + 'a),
     /// Blanks behind the entry at hand, once its data is read.
     padding: u64,
+    /// Bytes of data of the entry at hand that were not read.
     pub unread: u64,
     global: Extra,
 }
@@ -70,6 +84,7 @@ fn wrong(text: impl Into<String>) -> io::Error {
 }
 
 impl<'a> Archive<'a> {
+    /// Nothing of it is read yet.
     pub fn new(input: &'a mut (dyn Read + 'a)) -> Self {
         Archive {
             input,
