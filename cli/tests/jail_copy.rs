@@ -186,8 +186,8 @@ fn the_death_of_whoever_writes_is_an_error_and_leaves_whole_files() {
 }
 
 #[test]
-fn a_copy_in_reads_its_source_and_nothing_else() {
-    if !has_prisoners() || !has_landlock() {
+fn whoever_writes_a_copy_into_an_image_opens_nothing_and_changes_no_data() {
+    if !has_prisoners() {
         return;
     }
     let s = Scratch::new();
@@ -196,18 +196,88 @@ fn a_copy_in_reads_its_source_and_nothing_else() {
     s.ext4("to.img", None, 64);
     let command = copying(&s, &["tree", "to.img:/"]);
     let mut thread = Prisoner::writing_to(&command.0, STDERR);
-    let join = |name: &str| path(&s.join(name));
-    done(&thread.open(&join("tree/big"), libc::O_RDONLY));
-    assert_eq!(thread.open(&join("tree/big"), libc::O_WRONLY), DENIED);
-    assert_eq!(thread.open(&join("secret"), libc::O_RDONLY), DENIED);
+    for name in ["tree", "tree/big", "tree/new", "secret", "to.img"] {
+        for how in [libc::O_RDONLY, libc::O_WRONLY | libc::O_CREAT, libc::O_PATH] {
+            assert_eq!(thread.open(&path(&s.join(name)), how), DENIED, "{name}");
+        }
+    }
+    let at = thread.text(&path(&s.join("tree/big")));
+    refused(&thread.call(libc::SYS_unlinkat, &[HERE, at, 0]));
+    // What was lent for it to read stays as it is.
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", command.0.id()));
+    let maps = maps.expect("its memory");
+    let lent: Vec<_> = maps
+        .lines()
+        .filter(|line| line.contains("tane-lent"))
+        .collect();
+    let [lent] = lent[..] else {
+        panic!("{lent:?}");
+    };
+    assert!(lent.contains(" r--s "), "{lent}");
+    let start = lent.split('-').next().expect("an address");
+    let start = u64::from_str_radix(start, 16).expect("a number");
+    let rights = (libc::PROT_READ | libc::PROT_WRITE) as u64;
     assert_eq!(
-        thread.open(&join("tree/new"), libc::O_CREAT | libc::O_RDWR),
+        thread.call(libc::SYS_mprotect, &[start, 4096, rights]),
         DENIED
     );
+}
+
+#[test]
+fn whoever_reads_a_copy_in_reads_its_sources_and_nothing_else() {
+    if !has_prisoners() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, MANY);
+    s.write("secret", b"secret");
+    s.ext4("to.img", None, 64);
+    let command = copying(&s, &["tree", "to.img:/"]);
+    // The one is stopped, and so the other waits for it.
+    let writer = Prisoner::writing_to(&command.0, STDERR);
+    let pid = gofer(command.0.id());
+    assert_eq!(threads(pid).len(), 1);
+    let mut thread = Prisoner::waiting_in_any(pid, &[libc::SYS_read, libc::SYS_write]);
+    let join = |name: &str| path(&s.join(name));
+    done(&thread.open(&join("tree/big"), libc::O_RDONLY));
+    for name in ["tree/big", "tree/new", "to.img", "secret"] {
+        let how = libc::O_CREAT | libc::O_RDWR;
+        assert_eq!(thread.open(&join(name), how), DENIED, "{name}");
+    }
+    for name in ["secret", "tree/../secret", "to.img"] {
+        assert_eq!(thread.open(&join(name), libc::O_RDONLY), DENIED, "{name}");
+    }
     let at = thread.text(&join("tree/big"));
     refused(&thread.call(libc::SYS_unlinkat, &[HERE, at, 0]));
+    refused(&thread.call(libc::SYS_fchmodat, &[HERE, at, 0o4777, 0]));
     assert_eq!(
         thread.call(libc::SYS_socket, &[1, 1, 0]),
         Killed(libc::SIGSYS)
     );
+    drop(writer);
+}
+
+#[test]
+fn the_death_of_whoever_reads_a_copy_in_is_an_error() {
+    use std::io::Read;
+    if !has_prisoners() {
+        return;
+    }
+    let s = Scratch::new();
+    // More than is under way at once.
+    image(&s, 3 * MANY);
+    s.ext4("to.img", None, 64);
+    let mut command = copying(&s, &["tree", "to.img:/"]);
+    let writer = Prisoner::writing_to(&command.0, STDERR);
+    let pid = gofer(command.0.id());
+    // SAFETY: a signal to a process that is there.
+    assert_eq!(unsafe { libc::kill(pid as i32, libc::SIGKILL) }, 0);
+    drop(writer);
+    let mut said = String::new();
+    let stderr = command.0.stderr.as_mut().expect("a pipe");
+    stderr.read_to_string(&mut said).expect("UTF-8");
+    let why = "the process that reads on the host has died";
+    let end = &said[said.len().saturating_sub(500)..];
+    assert!(said.contains(why), "{end}");
+    assert_eq!(command.0.wait().expect("exit").code(), Some(1));
 }

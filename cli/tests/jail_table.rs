@@ -73,7 +73,11 @@ const VERBS: &[Verb] = &[
     },
     RUN,
     verb('I', 2, &["diff", "disk.img:/", "other"]),
-    verb('I', 2, &["--json", "cp", "tree/big", "written.img:/"]),
+    verb('L', 2, &["--json", "cp", "tree/big", "written.img:/"]),
+    Verb {
+        who: Who::Child,
+        ..verb('K', 1, &["--json", "cp", "tree/big", "written.img:/"])
+    },
     verb('C', 2, &["--json", "cp", "disk.img:/big", "out"]),
     Verb {
         who: Who::Child,

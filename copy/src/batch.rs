@@ -147,6 +147,14 @@ impl Batch {
         }
     }
 
+    /// Of data that nobody writes any more.
+    pub fn settled(mut self) -> Self {
+        if let Room::Theirs(shared) = self.room {
+            self.room = Room::Borrowed(shared);
+        }
+        self
+    }
+
     /// Its buffers, to be used again.
     pub fn into_buffers(self) -> (Vec<Op>, Vec<u8>) {
         (self.ops, self.notes)

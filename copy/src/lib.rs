@@ -11,8 +11,8 @@
 //! reader   a tree to operations          batch    operations, and their data
 //!   scan, sharing, patterns                room   where the data is
 //! writer   operations to a tree          observer, loss, counts, tally
-//!   finish   owners, modes, times        gofer    the writer in a process of its own
-//! tar, stream   other ends               site     what is at a destination
+//!   finish   owners, modes, times        gofer    the end on the host in a process of its own
+//! tar, stream   other ends               site, source   what paths mean
 //! tree     one file or tree, from a path to a path
 //! names    file names in messages
 //! ```
@@ -33,6 +33,7 @@ mod room;
 mod scan;
 mod sharing;
 mod site;
+mod source;
 pub mod stream;
 mod tally;
 pub mod tar;
@@ -48,6 +49,7 @@ pub use owner::Owner;
 pub use scan::totals;
 pub use sharing::Sharing;
 pub use site::{resolve, Site};
+pub use source::{is_directory, source};
 pub use tally::{Failure, Lost, Tally};
 pub use tree::{tree, End};
 
@@ -159,9 +161,21 @@ pub fn copy<'a: 's, 's>(
         To::Gofer(to) => {
             let without_links = !to.has_links;
             let sender = SenderBy::carrier(to.carrier(report));
-            read(what, sender, None, without_links, settings, report);
+            read(what, sender, None, without_links, settings.sparse, report);
         }
     }
+    report.finish();
+}
+
+/// Copies what another process reads on the host into a directory of an image, whose kernel
+/// the caller's thread works in.
+pub fn copy_lent(
+    from: gofer::lender::Chosen,
+    to: Destination,
+    settings: Settings,
+    report: &dyn Observer,
+) {
+    from.write(to, settings, report);
     report.finish();
 }
 
@@ -171,13 +185,13 @@ fn read<'a>(
     sender: SenderBy,
     avoid: Option<(u64, u64)>,
     without_links: bool,
-    settings: Settings,
+    sparse: SparseMode,
     report: &dyn Observer,
 ) {
     let Some(sys) = what.sources.first().map(|s| s.dir().sys()) else {
         return;
     };
-    let reader = Reader::new(sys, sender, report, settings.sparse, avoid);
+    let reader = Reader::new(sys, sender, report, sparse, avoid);
     let reader = reader.without_links(without_links).without(what.excludes);
     reader.with_place(what.place).read(what.sources);
 }
@@ -194,7 +208,8 @@ fn by_threads<'a: 's, 's>(
     let avoid = to.avoid;
     let without_links = !has_links(&to.dir);
 
-    let read = move |sender| read(what, sender, avoid, without_links, settings, report);
+    let sparse = settings.sparse;
+    let read = move |sender| read(what, sender, avoid, without_links, sparse, report);
     let write = move |look: &dyn Fn()| {
         let mut writer = Writer::new(to.dir, &to.shown, report, settings);
         while let Some(batch) = batch::next(&batches, look) {

@@ -11,6 +11,8 @@ pub enum Room {
     Lent(Shared),
     /// What another process writes, at any time.
     Theirs(Shared),
+    /// What a process that is trusted has written, and writes when it is told to.
+    Borrowed(Shared),
 }
 
 /// A part of memory that is shared with another process, and mapped as long as this one
@@ -37,13 +39,18 @@ impl Room {
             // SAFETY: mapped for good, and of this room alone until it is handed over;
             // who it is shared with only reads, and only what was handed over.
             Room::Lent(shared) => unsafe { std::slice::from_raw_parts_mut(shared.at, shared.len) },
-            Room::Theirs(_) => &mut [],
+            Room::Theirs(_) | Room::Borrowed(_) => &mut [],
         }
     }
 
     pub fn content(&self, part: Part) -> Content<'_> {
         match self {
             Room::Own(bytes) => Content::Settled(&bytes[part.start..part.end]),
+            Room::Borrowed(shared) => {
+                // SAFETY: mapped for good; who writes it waits until the room is given back.
+                let bytes = unsafe { std::slice::from_raw_parts(shared.at, shared.len) };
+                Content::Settled(&bytes[part.start..part.end])
+            }
             Room::Lent(shared) | Room::Theirs(shared) => {
                 assert!(part.start <= part.end && part.end <= shared.len);
                 Content::Unsettled(Unsettled {

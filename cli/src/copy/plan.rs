@@ -7,11 +7,13 @@
 use crate::failure::{remedy, Failure, Result, SOME_FAILED};
 use crate::names::plain;
 use std::ffi::{CStr, CString};
+use tane_copy::gofer::lender::Chosen;
 use tane_copy::gofer::Wish;
-use tane_copy::{resolve, Destination, Site, Source, To};
-use tane_linux::{base_name, split, Errno, Fd, Kind, Root};
+use tane_copy::{is_directory, resolve, Destination, Site, Source, To};
+use tane_linux::{split, Errno, Fd, Kind, Root};
 
 pub struct Plan<'a, 'b, 'g> {
+    /// None if they are lent: then they are open.
     pub sources: Vec<Source<'a>>,
     pub to: To<'b, 'g>,
 }
@@ -25,7 +27,8 @@ pub struct Place<'p, 'a> {
 }
 
 impl Place<'_, '_> {
-    fn shown(&self) -> Vec<u8> {
+    /// As the user knows it.
+    pub fn shown(&self) -> Vec<u8> {
         [self.prefix, self.path].concat()
     }
 
@@ -40,12 +43,13 @@ impl Place<'_, '_> {
 
 /// Works out what is copied where. `more`: these sources are not all. `follow`: a source
 /// that is a symlink stands for what it points to. `wish`: a gofer writes, and only that
-/// reaches the destination.
+/// reaches the destination. `lent`: another process reads these sources.
 pub fn plan<'a, 'b, 'g>(
     sources: &[Place<'_, 'a>],
     more: bool,
     to: &Place<'_, 'b>,
     wish: Option<Wish<'g>>,
+    mut lent: Option<&mut Chosen>,
     follow: bool,
 ) -> Result<Plan<'a, 'b, 'g>> {
     let site = match &wish {
@@ -55,20 +59,16 @@ pub fn plan<'a, 'b, 'g>(
     let site = site.map_err(|e| to.fail(e))?;
     let there = site.there;
     if there == Some(Kind::Directory) {
-        let open = || match wish {
+        let reach = || match wish {
             Some(wish) => wish.open(&to.shown()).map(To::Gofer),
             None => {
                 let dir = to.root.open_dir(&site.target)?;
                 Ok(To::Here(destination(dir, to.shown())))
             }
         };
-        let opened = open().map_err(|e| to.fail(e))?;
-        let sources = sources
-            .iter()
-            .map(|s| source(s, None, follow))
-            .collect::<Result<_>>()?;
+        let opened = reach().map_err(|e| to.fail(e))?;
         return Ok(Plan {
-            sources,
+            sources: open(sources, lent, None, follow)?,
             to: opened,
         });
     }
@@ -79,7 +79,12 @@ pub fn plan<'a, 'b, 'g>(
         };
         return Err(to.fail_with(text));
     }
-    let is_dir = is_directory(&sources[0], follow)?;
+    let first = &sources[0];
+    let is_dir = match &mut lent {
+        Some(lent) => lent.is_directory(),
+        None => is_directory(first.root, first.path, follow),
+    };
+    let is_dir = is_dir.map_err(|e| first.fail(e))?;
     match there {
         Some(Kind::File | Kind::Symlink) if !is_dir && !to.path.ends_with(b"/") => {}
         Some(Kind::File | Kind::Symlink) => {
@@ -107,9 +112,8 @@ pub fn plan<'a, 'b, 'g>(
             (To::Here(destination), name)
         }
     };
-    let sources = vec![source(&sources[0], Some(&name), follow)?];
     Ok(Plan {
-        sources,
+        sources: open(sources, lent, Some(&name), follow)?,
         to: opened,
     })
 }
@@ -161,53 +165,25 @@ fn destination(dir: Fd<'_>, shown: Vec<u8>) -> Destination<'_> {
     }
 }
 
-/// `SRC/.`, `SRC/` and, with `follow`, SRC mean what a symlink points to.
-fn real_path(place: &Place, follow: bool) -> Result<Vec<u8>> {
-    if follow || place.path.ends_with(b"/") || place.path.ends_with(b"/.") {
-        return resolve(place.root, place.path).map_err(|e| place.fail(e));
-    }
-    Ok(place.path.to_vec())
-}
-
-fn is_directory(place: &Place, follow: bool) -> Result<bool> {
-    let path = real_path(place, follow)?;
-    let stat = place.root.stat(&path, false).map_err(|e| place.fail(e))?;
-    Ok(stat.kind() == Kind::Directory)
-}
-
 /// What a source is; its copy is called `to`, else as it is.
 pub fn source<'a>(place: &Place<'_, 'a>, to: Option<&CStr>, follow: bool) -> Result<Source<'a>> {
-    let contents = place.path.ends_with(b"/.") || base_name(place.path).is_none();
-    let path = real_path(place, follow)?;
-    let shown = place.shown();
-    let stat = place.root.stat(&path, false).map_err(|e| place.fail(e))?;
-    if contents || stat.kind() == Kind::Directory {
-        // "." of the directory itself: roots have no name in a parent.
-        let dir = place.root.open_dir(&path).map_err(|e| place.fail(e))?;
-        let to = match (to, contents, base_name(place.path)) {
-            (Some(to), _, _) => to.into(),
-            (None, false, Some(name)) => {
-                CString::new(name).map_err(|_| place.fail(Errno(libc::EINVAL)))?
-            }
-            _ => return Ok(Source::Contents { dir, shown }),
-        };
-        return Ok(Source::Entry {
-            dir,
-            name: c".".into(),
-            to,
-            shown,
-        });
-    }
-    let (dir, name) = place.root.parent(&path).map_err(|e| place.fail(e))?;
-    let to = match (to, base_name(place.path)) {
-        (Some(to), _) => to.into(),
-        (None, Some(base)) => CString::new(base).map_err(|_| place.fail(Errno(libc::EINVAL)))?,
-        (None, None) => name.clone(),
+    let source = tane_copy::source(place.root, place.path, place.shown(), to, follow);
+    source.map_err(|e| place.fail(e))
+}
+
+/// All of them, if another process does not have them open.
+fn open<'a>(
+    sources: &[Place<'_, 'a>],
+    lent: Option<&mut Chosen>,
+    to: Option<&CStr>,
+    follow: bool,
+) -> Result<Vec<Source<'a>>> {
+    let Some(lent) = lent else {
+        return sources.iter().map(|s| source(s, to, follow)).collect();
     };
-    Ok(Source::Entry {
-        dir,
-        name,
-        to,
-        shown,
+    let opened = lent.open(to).map(|()| Vec::new());
+    opened.map_err(|(at, e)| match sources.get(at) {
+        Some(place) => place.fail(e),
+        None => Failure::new(SOME_FAILED, e.to_string()),
     })
 }

@@ -1,7 +1,9 @@
-//! The process that writes copies on the host, started before an image is met.
+//! The processes that write copies on the host, and read what is copied from there: both are
+//! started before an image is met.
 
 use super::jail;
 use crate::args::Global;
+use crate::copy::gofer::lender::{self, Lender, Loan};
 use crate::copy::gofer::{serve, Gofer, Guard, Memory, Terms};
 use crate::failure::{Failure, Result};
 use crate::guard;
@@ -15,10 +17,46 @@ use tane::jail::Jail;
 use tane_linux::{Host, Sys};
 
 static GOFER: OnceLock<Gofer> = OnceLock::new();
+static LENDER: OnceLock<Lender> = OnceLock::new();
 
 /// That of this command, if its jail does not let it write copies itself.
 pub fn gofer() -> Option<&'static Gofer> {
     GOFER.get()
+}
+
+/// Who reads what is copied from the host, if the jail does not let this process.
+pub fn lender() -> Option<&'static Lender> {
+    LENDER.get()
+}
+
+/// Start it, for these files and directories. Before the jail is entered.
+pub(super) fn start_lender(
+    sources: &[PathBuf],
+    terms: lender::Terms,
+    global: &Global,
+) -> Result<()> {
+    let fail = |e: io::Error| Failure::image(format!("the process that reads on the host: {e}"));
+    let mut own = Jail::new();
+    // Something can be opened: a source that is not there is told as that, and no wrong.
+    own.read("/dev/null");
+    for path in sources {
+        own.read(path);
+    }
+    own.attributes(true);
+    jail::limit_memory(&mut own, global);
+    let loan = Loan::new().map_err(fail)?;
+    let forked = fork().map_err(fail)?;
+    let near = match forked {
+        Forked::Gofer(far) => run(|| {
+            let memory = loan.lend();
+            confine(&far, Vec::new(), &own)?;
+            lender::serve(&far, &memory, terms)
+        }),
+        Forked::Starter(near) => near,
+    };
+    let memory = loan.borrow().map_err(fail)?;
+    let _ = LENDER.set(Lender::new(near, memory, &terms).map_err(fail)?);
+    Ok(())
 }
 
 /// Start it, for copies into these directories. Before the jail is entered.
@@ -36,32 +74,41 @@ pub(super) fn start(trees: &[PathBuf], terms: Terms, global: &Global) -> Result<
     let devices = matches!(&terms, Terms::Copy { settings, .. } if settings.devices);
     own.metadata(true).devices(devices).handed(true);
     jail::limit_memory(&mut own, global);
-    let gofer = fork(&own, terms).map_err(fail)?;
-    let _ = GOFER.set(gofer);
+    let memory = Memory::new().map_err(fail)?;
+    let near = match fork().map_err(fail)? {
+        Forked::Gofer(far) => run(|| {
+            confine(&far, guard::descriptors(), &own)?;
+            serve(&far, memory, terms, &Guards)
+        }),
+        Forked::Starter(near) => near,
+    };
+    guard::hand_over();
+    let _ = GOFER.set(Gofer::new(near, memory, &terms).map_err(fail)?);
     Ok(())
 }
 
-fn fork(jail: &Jail, terms: Terms) -> io::Result<Gofer> {
-    let memory = Memory::new()?;
+/// Which of two processes this is, and its end of the socket between them.
+enum Forked {
+    Starter(UnixStream),
+    Gofer(File),
+}
+
+fn fork() -> io::Result<Forked> {
     let (near, far) = UnixStream::pair()?;
     // SAFETY: no kernel runs yet. The only other thread waits for signals, and holds
     // nothing that the child could wait for.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
-        0 => {
-            drop(near);
-            // Whatever happens, it does not go on as its parent.
-            let far = File::from(OwnedFd::from(far));
-            let work = || work(&far, memory, jail, terms);
-            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-            // SAFETY: ends the process.
-            unsafe { libc::_exit(0) }
-        }
-        _ => {
-            guard::hand_over();
-            Gofer::new(near, memory, &terms)
-        }
+        0 => Ok(Forked::Gofer(File::from(OwnedFd::from(far)))),
+        _ => Ok(Forked::Starter(near)),
     }
+}
+
+/// In a gofer: whatever happens, it does not go on as its parent.
+fn run(work: impl FnOnce() -> io::Result<()>) -> ! {
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(0) }
 }
 
 /// Those of the command that started it.
@@ -77,20 +124,19 @@ impl Guard for Guards {
     }
 }
 
-fn work(socket: &File, memory: Memory, jail: &Jail, terms: Terms) -> io::Result<()> {
+/// In a gofer, which needs these descriptors beside its socket.
+fn confine(socket: &File, mut kept: Vec<RawFd>, jail: &Jail) -> io::Result<()> {
     // SAFETY: no memory involved. It ends with who asks, and has no terminal.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         libc::setsid();
     }
-    let mut kept = guard::descriptors();
     kept.push(socket.as_raw_fd());
     keep_only(kept)?;
     let host = Sys(&Host);
     host.raise_open_files();
     host.umask(0);
-    jail.enter().map_err(io::Error::other)?;
-    serve(socket, memory, terms, &Guards)
+    jail.enter().map_err(io::Error::other).map(drop)
 }
 
 /// Closes all descriptors but these; the standard ones lead nowhere.

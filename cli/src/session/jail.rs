@@ -12,7 +12,7 @@ use super::{
     asker, gofer, is_host_kernel, lower, memory, prepared, scratch, servers, traced, Access,
 };
 use crate::args::Global;
-use crate::copy::gofer::Terms;
+use crate::copy::gofer::{lender, Terms};
 use crate::failure::{Failure, Result};
 use crate::inherited;
 use crate::tell;
@@ -34,6 +34,9 @@ const GRACE: Duration = Duration::from_secs(2);
 pub struct Needs {
     images: Vec<(ImagePath, Access)>,
     sources: Vec<PathBuf>,
+    /// As sources, but a process of its own reads them.
+    lent: Vec<PathBuf>,
+    lends: Option<lender::Terms>,
     trees: Vec<PathBuf>,
     created: Vec<PathBuf>,
     changed: Vec<PathBuf>,
@@ -81,6 +84,18 @@ impl Needs {
     /// of, as far as one may.
     pub fn copies(mut self, terms: Terms) -> Self {
         self.copies = Some(terms);
+        self
+    }
+
+    /// What is read is copied: a process of its own does it, as these terms say.
+    pub fn lends(mut self, terms: lender::Terms) -> Self {
+        self.lends = Some(terms);
+        self
+    }
+
+    /// As [`Self::read`], by that process.
+    pub fn lend(mut self, path: &Path) -> Self {
+        self.lent.push(path.into());
         self
     }
 
@@ -270,6 +285,10 @@ pub(super) fn enter(
                 needs.trees.clear();
             }
         }
+        needs.lent.retain(|path| path.exists());
+        if let Some(terms) = needs.lends.take() {
+            gofer::start_lender(&needs.lent, terms, global)?;
+        }
         for path in &needs.trees {
             jail.write_beneath(path);
         }
@@ -353,10 +372,15 @@ pub fn begin_session(
     };
     for dir in shared.dirs {
         let dir = &absolute(dir)?;
-        needs = needs.read(dir).write(dir).copies(Terms::Session);
+        needs = needs.read(dir).lend(dir);
+        needs = needs.write(dir).copies(Terms::Session);
     }
     for path in shared.sources.iter().filter(|path| !path.is_symlink()) {
-        needs = needs.read(&absolute(path)?);
+        needs = needs.lend(&absolute(path)?);
+    }
+    if !needs.lent.is_empty() {
+        let places = needs.lent.clone();
+        needs = needs.lends(lender::Terms::Session(places));
     }
     for path in shared.dests {
         needs = needs.write(&absolute(path)?).copies(Terms::Session);
@@ -448,7 +472,13 @@ pub fn is_kept_from(path: &[u8]) -> bool {
             let needs = state.needs.as_ref();
             !needs.is_some_and(|needs| {
                 let images = needs.images.iter().map(|(at, _)| &at.outermost().image);
-                let lists = [&needs.sources, &needs.trees, &needs.changed, &needs.created];
+                let lists = [
+                    &needs.sources,
+                    &needs.lent,
+                    &needs.trees,
+                    &needs.changed,
+                    &needs.created,
+                ];
                 images.chain(lists.into_iter().flatten()).any(shared)
             })
         })

@@ -27,7 +27,7 @@ pub use asker::abandon as release_terminal;
 #[cfg(feature = "fuse")]
 pub use asker::end as end_questions;
 pub use end::End;
-pub use gofer::gofer;
+pub use gofer::{gofer, lender};
 use image::open_image;
 pub use image::Opened;
 pub use jail::{

@@ -1,6 +1,7 @@
 //! tane cp: copies in, out and across, keeping everything.
 
 use crate::args::Global;
+use crate::copy::gofer::lender::{self, Named, Wanted};
 use crate::copy::gofer::{Terms, Wish};
 use crate::copy::stream::descriptor;
 use crate::copy::{
@@ -12,7 +13,7 @@ use crate::guard::{self, Guard};
 use crate::interrupt;
 use crate::names::{self, plain};
 use crate::output::Output;
-use crate::session::{address, declare, gofer, Access, End, Needs, Session};
+use crate::session::{address, declare, gofer, lender, Access, End, Needs, Session};
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -133,8 +134,10 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     // Sources of one image share a pass, and so their hard links.
     let groups: Vec<_> = sources.chunk_by(same_place).collect();
     declare(needs(&groups, &dest, &args));
+    let mut first = 0;
     for group in groups {
-        code = code.max(pass(group, &dest, &args, global)?);
+        code = code.max(pass(group, first, &dest, &args, global)?);
+        first += named(group, &args).len();
         if interrupt::requested() {
             return Ok(INTERRUPTED);
         }
@@ -209,9 +212,13 @@ fn needs(groups: &[&[Address]], dest: &Address, args: &Args) -> Needs {
             let bytes = path.as_os_str().as_bytes();
             let follow = args.follow_link || bytes.ends_with(b"/") || bytes.ends_with(b"/.");
             if follow || !path.is_symlink() {
-                needs = needs.read(path);
+                needs = needs.lend(path);
             }
         }
+    }
+    let sources = named(groups.iter().copied().flatten(), args);
+    if !sources.is_empty() {
+        needs = needs.lends(lender::Terms::Copy(wanted(sources, args)));
     }
     match dest {
         Address::Host(path) => needs.write(path).copies(Terms::Copy {
@@ -221,6 +228,28 @@ fn needs(groups: &[&[Address]], dest: &Address, args: &Args) -> Needs {
             adopts: groups.iter().copied().flatten().any(means_contents),
         }),
         Address::Image(_) => needs,
+    }
+}
+
+/// Those that are on the host.
+fn named<'a>(sources: impl IntoIterator<Item = &'a Address>, args: &Args) -> Vec<Named> {
+    let on_host = sources.into_iter().filter_map(|source| match source {
+        Address::Host(path) => Some(path.as_os_str().as_bytes().to_vec()),
+        Address::Image(_) => None,
+    });
+    let named = on_host.map(|path| Named {
+        shown: path.clone(),
+        path,
+        follow: args.follow_link,
+    });
+    named.collect()
+}
+
+fn wanted(sources: Vec<Named>, args: &Args) -> Wanted {
+    Wanted {
+        sources,
+        excludes: args.exclude.clone(),
+        sparse: args.sparse.into(),
     }
 }
 
@@ -247,7 +276,14 @@ fn path_and_prefix(at: &Address) -> (&[u8], Vec<u8>) {
     }
 }
 
-fn pass(sources: &[Address], dest: &Address, args: &Args, global: &Global) -> Result<u8> {
+/// `first`: so many sources on the host came before.
+fn pass(
+    sources: &[Address],
+    first: usize,
+    dest: &Address,
+    args: &Args,
+    global: &Global,
+) -> Result<u8> {
     let to = End::open(dest, Access::Write, &global.above(&sources[0], dest)?)?;
     let from = match (&sources[0], dest, &to) {
         _ if same_place(&sources[0], dest) => None,
@@ -258,7 +294,7 @@ fn pass(sources: &[Address], dest: &Address, args: &Args, global: &Global) -> Re
         _ => Some(End::open(&sources[0], Access::Read, global)?),
     };
     let result = transfer(
-        sources,
+        (sources, first),
         from.as_ref().unwrap_or(&to),
         dest,
         &to,
@@ -356,7 +392,7 @@ fn to_stream(args: Args, global: &Global) -> Result<u8> {
 }
 
 fn transfer(
-    sources: &[Address],
+    (sources, first): (&[Address], usize),
     from: &End,
     dest: &Address,
     to: &End,
@@ -398,7 +434,16 @@ fn transfer(
         verbose: global.verbose,
     });
     let more = sources.len() < args.sources.len();
-    let mut plan = copy::plan(&places, more, &place, wish, args.follow_link)?;
+    let on_host = named(sources, args);
+    let mut lent = match lender().filter(|_| !on_host.is_empty()) {
+        Some(lender) => {
+            let chosen = lender.choose(&wanted(on_host, args), first);
+            Some(chosen.map_err(|e| Failure::file(b"SOURCE", e))?)
+        }
+        None => None,
+    };
+    let plan = copy::plan(&places, more, &place, wish, lent.as_mut(), args.follow_link);
+    let mut plan = plan?;
     if let To::Here(destination) = &mut plan.to {
         if std::ptr::eq(from, to) {
             let dir = &destination.dir;
@@ -406,8 +451,9 @@ fn transfer(
         }
     }
     let excludes = Excludes::new(&args.exclude);
-    let progress = Progress::new(args.progress, || {
-        copy::totals(&plan.sources, &excludes, interrupt::requested)
+    let progress = Progress::new(args.progress, || match &mut lent {
+        Some(lent) => lent.totals(interrupt::requested),
+        None => copy::totals(&plan.sources, &excludes, interrupt::requested),
     });
     let report = Report::new(progress, global.verbose, global.quiet);
     let what = What {
@@ -415,7 +461,10 @@ fn transfer(
         excludes: &excludes,
         place: from.place(),
     };
-    copy::copy(what, plan.to, settings, &report, write_here);
+    match (lent, plan.to) {
+        (Some(lent), To::Here(to)) => copy::copy_lent(lent, to, settings, &report),
+        (_, to) => copy::copy(what, to, settings, &report, write_here),
+    }
     if write_here && !report.has_errors() {
         sync(&to_root, &report);
     }

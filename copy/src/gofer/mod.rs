@@ -1,3 +1,5 @@
+//! Copies between an image and the host, by two processes. Into an image: `lender`.
+//!
 //! Copies out of an image onto the host: one process reads the image with its Linux,
 //! another one, the gofer, writes, and neither can do what the other does.
 //!
@@ -11,10 +13,12 @@
 //! names are single components below the destination that the user named, numbers are
 //! checked, and what says otherwise ends the gofer. The gofer has no Linux and looks into
 //! no data. `wire.rs` has numbers and strings, `script.rs` a batch, `said.rs` the answers;
-//! `near.rs` is the reader's end, `far.rs` the gofer's.
+//! `near.rs` is the reader's end, `far.rs` the gofer's, `line.rs` the socket.
 
 mod far;
 mod files;
+pub mod lender;
+mod line;
 mod memory;
 mod near;
 mod said;
@@ -59,6 +63,17 @@ pub trait Guard: Sync {
     fn refusal(&self, below: &[u8]) -> Option<String>;
 }
 
+/// Guards nothing.
+struct Nobody;
+
+impl Guard for Nobody {
+    fn begin(&self, _: Option<&Path>) {}
+
+    fn refusal(&self, _: &[u8]) -> Option<String> {
+        None
+    }
+}
+
 /// What the reader says.
 #[derive(Clone, Copy)]
 #[repr(u32)]
@@ -84,6 +99,9 @@ enum FromGofer {
     /// A batch is done, and its slot free.
     Done,
     Ended,
+    /// Of a lender: how much there is, and a batch of it.
+    Counted,
+    Batch,
 }
 
 /// Files of the host that have numbers at once: as many as a batch can have.

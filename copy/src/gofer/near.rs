@@ -5,22 +5,18 @@ use super::super::observer::Observer;
 use super::super::room::Room;
 use super::super::site::Site;
 use super::super::{Owner, Settings, SparseMode};
-use super::files::{self, Numbers};
+use super::files::Numbers;
+use super::line::Line;
 use super::said::{self, KINDS};
-use super::wire::{self, Put, Take, HEADER};
+use super::wire::{self, Put, Take};
 use super::{script, FromGofer, Memory, Terms, ToGofer};
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard};
 use tane_linux::Errno;
 
-/// How often somebody looks for an interrupt while he waits, in milliseconds.
-const LOOK: i32 = 100;
-/// What is read of answers at once.
-const ANSWERS: usize = 64 << 10;
+const GONE: &str = "the process that writes on the host has died";
 
 /// A process that writes copies on the host.
 pub struct Gofer {
@@ -50,22 +46,11 @@ pub struct Opened<'g> {
     shown: Vec<u8>,
 }
 
-fn gone() -> io::Error {
-    io::Error::other("the process that writes on the host has died")
-}
-
 impl Gofer {
     /// Of one that serves the other end with the same memory and terms.
     pub fn new(socket: UnixStream, memory: Memory, terms: &Terms) -> io::Result<Gofer> {
-        socket.set_nonblocking(true)?;
-        // Of a socket the jail has read(2) and write(2).
-        let socket = File::from(OwnedFd::from(socket));
         Ok(Gofer {
-            line: Mutex::new(Line {
-                socket,
-                inbox: Vec::new(),
-                numbers: Numbers::default(),
-            }),
+            line: Mutex::new(Line::new(socket, GONE)?),
             memory,
             in_session: matches!(terms, Terms::Session),
         })
@@ -136,7 +121,7 @@ impl<'g> Wish<'g> {
     }
 }
 
-fn errno(e: io::Error) -> Errno {
+pub(super) fn errno(e: io::Error) -> Errno {
     Errno(e.raw_os_error().unwrap_or(libc::EPIPE))
 }
 
@@ -154,97 +139,6 @@ fn put_settings(message: &mut Vec<u8>, settings: &Settings) {
         SparseMode::Never => 2,
     });
     message.byte(settings.no_clobber.into());
-}
-
-/// The socket. Nobody waits for the other one to hear while that one waits too: whoever
-/// cannot speak listens.
-struct Line {
-    socket: File,
-    inbox: Vec<u8>,
-    numbers: Numbers,
-}
-
-impl Line {
-    /// Reads what is there. False: nothing is.
-    fn hear(&mut self) -> io::Result<bool> {
-        let before = self.inbox.len();
-        self.inbox.resize(before + ANSWERS, 0);
-        let read = (&self.socket).read(&mut self.inbox[before..]);
-        let got = *read.as_ref().unwrap_or(&0);
-        self.inbox.truncate(before + got);
-        match read {
-            Ok(0) => Err(gone()),
-            Ok(_) => Ok(true),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(false),
-            Err(_) => Err(gone()),
-        }
-    }
-
-    /// Waits a moment for something to read, or for room to write.
-    fn wait(&mut self, to_write: bool) -> io::Result<()> {
-        let mut waiting = libc::pollfd {
-            fd: self.socket.as_raw_fd(),
-            events: libc::POLLIN | if to_write { libc::POLLOUT } else { 0 },
-            revents: 0,
-        };
-        // SAFETY: a structure of ours.
-        unsafe { libc::poll(&raw mut waiting, 1, LOOK) };
-        match waiting.revents & libc::POLLIN {
-            0 if waiting.revents & (libc::POLLHUP | libc::POLLERR) != 0 => Err(gone()),
-            0 => Ok(()),
-            _ => self.hear().map(drop),
-        }
-    }
-
-    /// Sends a message that [`wire::begin`] began. `idle` is asked while nobody hears.
-    fn say(
-        &mut self,
-        message: &mut [u8],
-        file: Option<&File>,
-        mut idle: impl FnMut(),
-    ) -> io::Result<()> {
-        wire::seal(message);
-        let mut done = 0;
-        while done < message.len() {
-            let rest = &message[done..];
-            let sent = match file.filter(|_| done == 0) {
-                Some(file) => files::send(&self.socket, rest, file),
-                None => (&self.socket).write(rest),
-            };
-            match sent {
-                Ok(n) => done += n,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    idle();
-                    self.wait(true)?;
-                }
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Err(gone()),
-            }
-        }
-        Ok(())
-    }
-
-    /// The next whole message that was read.
-    fn next(&mut self) -> Option<(u32, Vec<u8>)> {
-        let (kind, length) = wire::header(*self.inbox.first_chunk()?);
-        let end = HEADER.checked_add(length)?;
-        let message = self.inbox.get(HEADER..end)?.to_vec();
-        self.inbox.drain(..end);
-        Some((kind, message))
-    }
-
-    /// Asks something that has this answer.
-    fn ask(&mut self, mut message: Vec<u8>, wanted: FromGofer) -> io::Result<Vec<u8>> {
-        self.say(&mut message, None, || {})?;
-        loop {
-            match self.next() {
-                Some((kind, answer)) if kind == wanted as u32 => return Ok(answer),
-                Some(_) => return Err(gone()),
-                None => self.wait(false)?,
-            }
-        }
-    }
 }
 
 impl<'g> Opened<'g> {
@@ -323,10 +217,10 @@ impl Remote<'_> {
         const ENDED: u32 = FromGofer::Ended as u32;
         while let Some((kind, message)) = self.line.next() {
             match kind {
-                SAID => said::tell(&message, self.report).map_err(|_| gone())?,
+                SAID => said::tell(&message, self.report).map_err(|_| self.line.gone())?,
                 DONE => self.under_way = self.under_way.saturating_sub(1),
                 ENDED => self.is_over = true,
-                _ => return Err(gone()),
+                _ => return Err(self.line.gone()),
             }
         }
         Ok(())

@@ -1,5 +1,5 @@
 //! The operations of a batch as a message, without their data, which is in shared
-//! memory. Of what a reader can say, only what copies out of an image take.
+//! memory. Of what a reader can say, only what copies by two processes take.
 
 use super::super::batch::{Batch, Head, Op, Part, Span};
 use super::super::room::{Room, Shared};

@@ -4,7 +4,7 @@ use super::super::batch::{Batch, Head, Op, Sender};
 use super::super::room::Room;
 use super::super::{Owner, Settings, SparseMode};
 use super::wire::{self, Malformed, Put, HEADER};
-use super::{far, files, script, FromGofer, Guard, Memory, Terms, ToGofer};
+use super::{far, files, script, FromGofer, Memory, Nobody, Terms, ToGofer};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -30,17 +30,6 @@ const SETTINGS: Settings = Settings {
     empty: false,
     no_umask: true,
 };
-
-/// Guards nothing.
-struct Nobody;
-
-impl Guard for Nobody {
-    fn begin(&self, _: Option<&Path>) {}
-
-    fn refusal(&self, _: &[u8]) -> Option<String> {
-        None
-    }
-}
 
 /// A directory with a destination, `out`, and what must stay as it is beside it.
 struct Rig(PathBuf);

@@ -1,0 +1,124 @@
+//! The socket to a gofer, at the end of who has an image's Linux in it.
+
+use super::files::{self, Numbers};
+use super::wire::{self, HEADER};
+use super::FromGofer;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+/// How often somebody looks for an interrupt while he waits, in milliseconds.
+const LOOK: i32 = 100;
+/// What is read of answers at once.
+const ANSWERS: usize = 64 << 10;
+
+/// The socket. Nobody waits for the other one to hear while that one waits too: whoever
+/// cannot speak listens.
+pub struct Line {
+    socket: File,
+    inbox: Vec<u8>,
+    /// Of the files that are handed over.
+    pub numbers: Numbers,
+    gone: &'static str,
+}
+
+impl Line {
+    /// `gone`: what is said when the gofer has died.
+    pub fn new(socket: UnixStream, gone: &'static str) -> io::Result<Line> {
+        socket.set_nonblocking(true)?;
+        Ok(Line {
+            // Of a socket the jail has read(2) and write(2).
+            socket: File::from(OwnedFd::from(socket)),
+            inbox: Vec::new(),
+            numbers: Numbers::default(),
+            gone,
+        })
+    }
+
+    /// Of a gofer that has died, or says what none does.
+    pub fn gone(&self) -> io::Error {
+        io::Error::other(self.gone)
+    }
+
+    /// Reads what is there. False: nothing is.
+    pub fn hear(&mut self) -> io::Result<bool> {
+        let before = self.inbox.len();
+        self.inbox.resize(before + ANSWERS, 0);
+        let read = (&self.socket).read(&mut self.inbox[before..]);
+        let got = *read.as_ref().unwrap_or(&0);
+        self.inbox.truncate(before + got);
+        match read {
+            Ok(0) => Err(self.gone()),
+            Ok(_) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(false),
+            Err(_) => Err(self.gone()),
+        }
+    }
+
+    /// Waits a moment for something to read, or for room to write.
+    pub fn wait(&mut self, to_write: bool) -> io::Result<()> {
+        let mut waiting = libc::pollfd {
+            fd: self.socket.as_raw_fd(),
+            events: libc::POLLIN | if to_write { libc::POLLOUT } else { 0 },
+            revents: 0,
+        };
+        // SAFETY: a structure of ours.
+        unsafe { libc::poll(&raw mut waiting, 1, LOOK) };
+        match waiting.revents & libc::POLLIN {
+            0 if waiting.revents & (libc::POLLHUP | libc::POLLERR) != 0 => Err(self.gone()),
+            0 => Ok(()),
+            _ => self.hear().map(drop),
+        }
+    }
+
+    /// Sends a message that [`wire::begin`] began. `idle` is asked while nobody hears.
+    pub fn say(
+        &mut self,
+        message: &mut [u8],
+        file: Option<&File>,
+        mut idle: impl FnMut(),
+    ) -> io::Result<()> {
+        wire::seal(message);
+        let mut done = 0;
+        while done < message.len() {
+            let rest = &message[done..];
+            let sent = match file.filter(|_| done == 0) {
+                Some(file) => files::send(&self.socket, rest, file),
+                None => (&self.socket).write(rest),
+            };
+            match sent {
+                Ok(n) => done += n,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    idle();
+                    self.wait(true)?;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Err(self.gone()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next whole message that was read.
+    pub fn next(&mut self) -> Option<(u32, Vec<u8>)> {
+        let (kind, length) = wire::header(*self.inbox.first_chunk()?);
+        let end = HEADER.checked_add(length)?;
+        let message = self.inbox.get(HEADER..end)?.to_vec();
+        self.inbox.drain(..end);
+        Some((kind, message))
+    }
+
+    /// Asks something that has this answer.
+    pub fn ask(&mut self, mut message: Vec<u8>, wanted: FromGofer) -> io::Result<Vec<u8>> {
+        self.say(&mut message, None, || {})?;
+        loop {
+            match self.next() {
+                Some((kind, answer)) if kind == wanted as u32 => return Ok(answer),
+                Some(_) => return Err(self.gone()),
+                None => self.wait(false)?,
+            }
+        }
+    }
+}
