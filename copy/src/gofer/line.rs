@@ -18,6 +18,8 @@ const ANSWERS: usize = 64 << 10;
 pub struct Line {
     socket: File,
     inbox: Vec<u8>,
+    /// To read into.
+    buffer: Vec<u8>,
     /// Of the files that are handed over.
     pub numbers: Numbers,
     gone: &'static str,
@@ -31,6 +33,7 @@ impl Line {
             // Of a socket the jail has read(2) and write(2).
             socket: File::from(OwnedFd::from(socket)),
             inbox: Vec::new(),
+            buffer: vec![0; ANSWERS],
             numbers: Numbers::default(),
             gone,
         })
@@ -43,14 +46,12 @@ impl Line {
 
     /// Reads what is there. False: nothing is.
     pub fn hear(&mut self) -> io::Result<bool> {
-        let before = self.inbox.len();
-        self.inbox.resize(before + ANSWERS, 0);
-        let read = (&self.socket).read(&mut self.inbox[before..]);
-        let got = *read.as_ref().unwrap_or(&0);
-        self.inbox.truncate(before + got);
-        match read {
+        match (&self.socket).read(&mut self.buffer) {
             Ok(0) => Err(self.gone()),
-            Ok(_) => Ok(true),
+            Ok(got) => {
+                self.inbox.extend_from_slice(&self.buffer[..got]);
+                Ok(true)
+            }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(false),
             Err(_) => Err(self.gone()),
