@@ -375,7 +375,9 @@ fn attacked_by(user: u32) {
     #[cfg(feature = "fuse")]
     if user == 0 && common::fuse::has_fuse() {
         let start = || {
-            let mounted = common::fuse::Mounted::new(&setting.s, &["--rw", "written.img"]);
+            // The one before may be on its way out.
+            let options = ["--rw", "--wait", "written.img"];
+            let mounted = common::fuse::Mounted::new(&setting.s, &options);
             let pid = mounted.server() as u32;
             (mounted, pid)
         };
