@@ -418,9 +418,41 @@ fn calls_are_counted_by_name() {
 }
 
 #[test]
-fn a_program_that_forks_is_told_what_there_is_not() {
+fn shells_have_pipelines_jobs_and_the_codes_of_what_they_start() {
     let Some(s) = image() else { return };
-    let done = run(&s, &[], &["sh", "-c", "ls | cat"])
+    for script in [
+        "ls /bin | wc -l >/dev/null; (exit 3); echo $?",
+        "echo $(echo a; echo b | cat); cat /nosuch 2>/dev/null || echo none",
+        "sleep 1000 & kill $!; wait $!; echo $?",
+    ] {
+        as_on_the_host(&s, script);
+    }
+    // The image can be closed beside what is left behind.
+    let script = "sleep 1000 >/dev/null 2>&1 & echo kept >/file; exit 4";
+    says(&mut run(&s, &["--rw"], &["sh", "-c", script]), 4, "", "");
+    says(&mut run(&s, &[], &["cat", "/file"]), 0, "kept\n", "");
+}
+
+#[test]
+fn an_interrupt_ends_all_that_the_program_has_started() {
+    let Some(s) = image() else { return };
+    let script = "echo begun; sleep 1000 | cat; echo no";
+    let mut child = piped(run(&s, &[], &["sh", "-c", script]));
+    let mut output = child.stdout.take().unwrap();
+    output.read_exact(&mut [0; 6]).expect("output");
+    // SAFETY: a child of ours that nobody has waited for.
+    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).expect("the end");
+    assert_eq!(rest, "");
+    let code = child.wait().expect("tane").code();
+    assert_eq!(code, Some(128 + libc::SIGINT));
+}
+
+#[test]
+fn a_program_that_forks_on_several_cpus_is_told_what_there_is_not() {
+    let Some(s) = image() else { return };
+    let done = run(&s, &["--cpus", "2"], &["sh", "-c", "ls | cat"])
         .output()
         .expect("tane");
     let err = String::from_utf8_lossy(&done.stderr).into_owned();
@@ -430,6 +462,6 @@ fn a_program_that_forks_is_told_what_there_is_not() {
         "{err}"
     );
     let note = "tane: the program asked for another process, and there is one at a time: \
-                fork is not there yet (docs/run.md)\n";
+                fork takes a kernel of one CPU (--cpus 1)\n";
     assert!(err.ends_with(note), "{err}");
 }

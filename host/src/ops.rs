@@ -90,6 +90,10 @@ extern "sysv64" fn unmap(host: Host, va: u64, len: u64) -> i32 {
         kernel.look_at_windows();
         return 0;
     }
+    let program = &kernel.memory.program;
+    if va == program.start.0 && len == program.end.0 - va && len != 0 {
+        run::stop_all(kernel);
+    }
     let done = kernel.memory.unmap(Virtual(va), len);
     kernel.windows_change();
     errno(done)

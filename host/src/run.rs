@@ -1,6 +1,6 @@
-//! Programs: host threads that run a Linux process's own code, and come in with its
-//! system calls, faults and signals. One process at a time, of as many threads as it
-//! likes.
+//! Programs: host threads that run Linux processes' own code, and come in with its
+//! system calls, faults and signals. Each thread of a program is one of the host's. The
+//! addresses show one process at a time, and the kernel says whose threads may run.
 
 use crate::abi;
 use crate::call::{Caller, Wait};
@@ -15,6 +15,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{sync_channel, SyncSender};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Why there is no process for a program.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ pub enum SpawnError {
     Host(&'static str),
     /// The kernel image runs no programs.
     Image,
-    /// Another program is running.
+    /// Another program is running, and on several CPUs there is one at a time.
     Busy,
     /// The kernel refused, with an errno.
     Refused(i32),
@@ -39,7 +40,9 @@ impl fmt::Display for SpawnError {
             Self::NoRoom => f.write_str("the kernel was started without room for programs"),
             Self::Host(what) => write!(f, "this host cannot run programs: {what}"),
             Self::Image => f.write_str("this kernel image runs no programs: it takes `run`"),
-            Self::Busy => f.write_str("another program is running in this kernel"),
+            Self::Busy => f.write_str(
+                "another program is running in this kernel, and on several CPUs there is one at a time",
+            ),
             Self::Refused(errno) => io::Error::from_raw_os_error(*errno).fmt(f),
             Self::Io(error) => write!(f, "the host: {error}"),
         }
@@ -188,7 +191,7 @@ fn call_number(nr: u64) -> i64 {
     }
 }
 
-/// The host operation `new_thread`: another thread of a program.
+/// The host operation `new_thread`: another thread of a program, or of its child.
 pub fn new_thread(kernel: &Inner) -> Option<ThreadSlot> {
     let kernel = crate::inner::find(kernel.id)?;
     let block = Owned::new().ok()?;
@@ -233,6 +236,39 @@ pub fn call_in(slot: ThreadSlot) {
     };
     if tid != 0 {
         crate::signals::inject(std::process::id(), thread::Tid(tid.into()));
+    }
+}
+
+/// No thread is in a program's code after this, until the kernel has told it anew that it
+/// may. Waits for the host to run those that are.
+pub fn stop_all(kernel: &Inner) {
+    let program = |slot: ThreadSlot| slot.program().load(Ordering::Relaxed) as *const _;
+    kernel.area.with_programs(|slot| {
+        // SAFETY: no slot of a program's thread is given back meanwhile.
+        unsafe { run_block::call_in(program(slot)) };
+        // SAFETY: as above.
+        if unsafe { run_block::is_out(program(slot)) } {
+            call_in(slot);
+        }
+    });
+    kernel.area.with_programs(|slot| {
+        for tries in 0u32.. {
+            // SAFETY: as above.
+            if !unsafe { run_block::is_out(program(slot)) } {
+                return;
+            }
+            wait_a_little(tries);
+        }
+    });
+}
+
+/// For a thread that has a signal to take: soon on another processor, on this one when it
+/// has it.
+fn wait_a_little(tries: u32) {
+    match tries {
+        0..500 => std::hint::spin_loop(),
+        500..600 => std::thread::yield_now(),
+        _ => std::thread::sleep(Duration::from_micros(50)),
     }
 }
 

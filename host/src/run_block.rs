@@ -13,7 +13,7 @@ use crate::run_enter::tane_run_enter;
 use std::io;
 use std::mem::{offset_of, MaybeUninit};
 use std::ptr;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{fence, AtomicU8, Ordering};
 
 pub const MAGIC: u64 = 0x6d61_7267_6f72_7074;
 /// Room for the block, whole pages.
@@ -42,6 +42,8 @@ pub struct Block {
     pub selector: AtomicU8,
     /// 1: do not go out, ask for signals.
     pub called: AtomicU8,
+    /// 1: in the program, on the way there or on the way back.
+    pub out: AtomicU8,
     pub reason: AtomicU8,
     pub trap: Trap,
 }
@@ -195,6 +197,19 @@ pub unsafe fn call_in(program: *const abi::Program) {
     unsafe {
         let block = program.byte_sub(offset_of!(Block, program)).cast::<Block>();
         (*block).called.store(1, Ordering::SeqCst);
+    }
+}
+
+/// Whether its thread may be in the program: not, once it was called in and this was false.
+///
+/// # Safety
+/// The block exists.
+pub unsafe fn is_out(program: *const abi::Program) -> bool {
+    // SAFETY: as the caller promises; the flag is an atomic.
+    unsafe {
+        let block = program.byte_sub(offset_of!(Block, program)).cast::<Block>();
+        fence(Ordering::SeqCst);
+        (*block).out.load(Ordering::SeqCst) != 0
     }
 }
 

@@ -17,6 +17,9 @@ global_asm!(
     "push r14",
     "push r15",
     "mov [rdi + {host_sp}], rsp",
+    // Said before it looks, as who calls in does it the other way round.
+    "mov byte ptr [rdi + {out}], 1",
+    "mfence",
     // From here on a signal that calls the thread in sends it to tane_run_back.
     ".globl tane_run_entering",
     "tane_run_entering:",
@@ -62,6 +65,7 @@ global_asm!(
     "mov [rdi + {fs_base}], rax",
     ".globl tane_run_back",
     "tane_run_back:",
+    "mov byte ptr [rdi + {out}], 0",
     "mov rsp, [rdi + {host_sp}]",
     "mov rax, [rdi + {host_fs}]",
     "wrfsbase rax",
@@ -83,6 +87,7 @@ global_asm!(
     host_sp = const offset_of!(Block, host_sp),
     host_fs = const offset_of!(Block, host_fs),
     called = const offset_of!(Block, called),
+    out = const offset_of!(Block, out),
     selector = const offset_of!(Block, selector),
     xstate = const offset_of!(Block, program) + offset_of!(abi::Program, xstate),
     xfeatures = const offset_of!(Block, program) + offset_of!(abi::Program, xfeatures),

@@ -1,5 +1,6 @@
 //! A program that runs, and how it ended.
 
+use crate::started::{self, Started};
 use crate::streams::Pumps;
 use std::io;
 use tane::Kernel;
@@ -7,7 +8,7 @@ use tane::Kernel;
 /// A program that was started. Dropping it neither ends it nor waits for it.
 pub struct Child {
     pub(crate) kernel: Kernel,
-    pub(crate) pid: i32,
+    pub(crate) started: Started,
     pub(crate) pumps: Pumps,
 }
 
@@ -21,9 +22,37 @@ pub struct Handle {
 impl Handle {
     /// As kill(2); `ESRCH` when it has ended and somebody has waited for it.
     pub fn kill(&self, signal: i32) -> io::Result<()> {
-        let args = [self.pid as u64, signal as u64, 0, 0, 0, 0];
-        // SAFETY: no pointers.
-        unsafe { self.kernel.try_syscall(libc::SYS_kill, args).map(drop) }
+        kill(&self.kernel, self.pid, signal)
+    }
+
+    /// Also to the processes that it has started and that are of its group, as a terminal
+    /// does with Ctrl-C; `ESRCH` when there are none of these any more either.
+    pub fn kill_group(&self, signal: i32) -> io::Result<()> {
+        kill(&self.kernel, -self.pid, signal)
+    }
+}
+
+fn kill(kernel: &Kernel, pid: i32, signal: i32) -> io::Result<()> {
+    let args = [i64::from(pid) as u64, signal as u64, 0, 0, 0, 0];
+    // SAFETY: no pointers.
+    unsafe { kernel.try_syscall(libc::SYS_kill, args).map(drop) }
+}
+
+/// End all programs of this kernel, whoever has started them, and those that they have
+/// left behind: nothing of what they had open is in use when this returns. Nobody may be
+/// in [`Child::wait`] meanwhile.
+pub fn end_all(kernel: &Kernel) -> io::Result<()> {
+    match kill(kernel, -1, libc::SIGKILL) {
+        Err(error) if error.raw_os_error() != Some(libc::ESRCH) => return Err(error),
+        _ => {}
+    }
+    loop {
+        match started::wait4(kernel, -1) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(()),
+            Err(error) => return Err(error),
+            Ok(_) => {}
+        }
     }
 }
 
@@ -49,14 +78,14 @@ impl Ending {
 impl Child {
     /// Its process id inside the kernel.
     pub fn pid(&self) -> i32 {
-        self.pid
+        self.started.pid
     }
 
     /// What sends it signals, from any thread, also while somebody waits for its end.
     pub fn handle(&self) -> Handle {
         Handle {
             kernel: self.kernel.clone(),
-            pid: self.pid,
+            pid: self.started.pid,
         }
     }
 
@@ -65,32 +94,24 @@ impl Child {
         self.handle().kill(signal)
     }
 
-    /// Until it has ended and its output has arrived.
+    /// Until it has ended and its output has arrived: what it has started may go on
+    /// writing there.
     ///
     /// An error of the output, or `ESHUTDOWN` if the kernel ended before the program
     /// did; [`Kernel::last_words`] says why.
     pub fn wait(self) -> io::Result<Ending> {
-        let ending = wait(&self.kernel, self.pid)?;
+        let ending = self.started.wait(&self.kernel)?;
         self.pumps.finish()?;
         Ok(ending)
     }
 }
 
-/// Wait for a child of process 1.
-pub fn wait(kernel: &Kernel, pid: i32) -> io::Result<Ending> {
-    let mut status = 0i32;
-    loop {
-        // By clone() with SIGCHLD, and of any thread of process 1.
-        let args = [pid as u64, &raw mut status as u64, 0, 0, 0, 0];
-        // SAFETY: the call fills an integer of ours.
-        match unsafe { kernel.try_syscall(libc::SYS_wait4, args) } {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-            Ok(_) => break,
+impl Ending {
+    /// Of what wait(2) gives.
+    pub(crate) fn of(status: i32) -> Self {
+        match libc::WIFSIGNALED(status) {
+            true => Self::Killed(libc::WTERMSIG(status)),
+            false => Self::Exited(libc::WEXITSTATUS(status) as u8),
         }
     }
-    Ok(match libc::WIFSIGNALED(status) {
-        true => Ending::Killed(libc::WTERMSIG(status)),
-        false => Ending::Exited(libc::WEXITSTATUS(status) as u8),
-    })
 }

@@ -1,9 +1,10 @@
 //! What to run, and starting it.
 
-use crate::child::{wait, Child};
+use crate::child::Child;
 use crate::path;
 use crate::prepared::Prepared;
 use crate::refusal::explain;
+use crate::started::Started;
 use crate::streams::{connect, Streams};
 use std::ffi::OsString;
 use std::fmt;
@@ -115,14 +116,14 @@ impl Command {
         let ends = [0, 1, 2].map(|number: usize| standard.0[number].fd);
         let failed = Arc::new(OnceLock::new());
         let told = failed.clone();
-        let (pid, answer) = kernel
-            .spawn(move |kernel| prepared.execute(kernel, ends, &told))
-            .map_err(|e| Error::System("a process", e.into()))?;
+        let (started, answer) =
+            Started::new(|| kernel.spawn(move |kernel| prepared.execute(kernel, ends, &told)))
+                .map_err(|e| Error::System("a process", e.into()))?;
         // Or the output would never end.
         drop(standard);
         if answer < 0 {
             let errno = -answer as i32;
-            wait(kernel, pid).ok();
+            started.wait(kernel).ok();
             if let Some(what) = failed.get() {
                 return Err(Error::System(what, io::Error::from_raw_os_error(errno)));
             }
@@ -138,7 +139,7 @@ impl Command {
         }
         Ok(Child {
             kernel: kernel.clone(),
-            pid,
+            started,
             pumps,
         })
     }

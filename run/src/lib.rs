@@ -13,13 +13,15 @@
 //! command.rs   what to run, and starting it
 //! prepared.rs  what a new process does before the program is in its place
 //! child.rs     a program that runs, and how it ended
+//! started.rs   those that nobody has waited for yet
 //! streams.rs   its input and output, pumped from and to the host's
 //! pipe.rs      a pipe inside the kernel
 //! path.rs      where a program is found
 //! refusal.rs   why one cannot be executed, in words
 //! ```
 //!
-//! One program at a time, of one process; it may have threads. See docs/run.md.
+//! Programs fork, execute others and have threads; on a kernel of several CPUs there is one
+//! process at a time. See docs/run.md.
 //!
 //! Imports of ours: `tane`.
 
@@ -29,9 +31,10 @@ mod path;
 mod pipe;
 mod prepared;
 mod refusal;
+mod started;
 mod streams;
 
-pub use child::{Child, Ending, Handle};
+pub use child::{end_all, Child, Ending, Handle};
 pub use command::{Command, Error};
 pub use path::DEFAULT as DEFAULT_PATH;
 pub use streams::Streams;

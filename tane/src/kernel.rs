@@ -193,7 +193,8 @@ impl Kernel {
     ///
     /// # Errors
     /// `ENOTSUP` of kernels without [`Builder::programs`], of other images and hosts that
-    /// cannot; `EBUSY` while another program runs.
+    /// cannot; `EBUSY` while another program runs on a kernel of
+    /// several CPUs.
     pub fn spawn(
         &self,
         prepare: impl FnOnce(&Kernel) -> i64 + Send + 'static,

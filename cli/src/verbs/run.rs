@@ -31,8 +31,8 @@ const NOT_FOUND: u8 = 127;
 #[derive(clap::Args)]
 #[command(after_help = "\
 PROGRAM is an ordinary program for x86-64 Linux, static or with its libraries in the root
-(docs/run.md has what is there and what is not: no fork, so that a shell runs its own
-commands only, and no terminal). Its files, processes and users are those of that Linux; of
+(docs/run.md has what is there and what is not: no terminal, and no fork with --cpus 2 or
+more). Its files, processes and users are those of that Linux; of
 the host it has standard input, output and error, and the jail is around it: it opens
 nothing of the host and has no network.
 
@@ -214,6 +214,8 @@ fn execute(
     let child = command.start(kernel, streams).map_err(failure)?;
     pass_signals(signals, &child)?;
     let ended = child.wait();
+    // What it has left behind uses the image.
+    tane_run::end_all(kernel).ok();
     opened.check()?;
     let counts = kernel.program_counts();
     if args.stat {
@@ -221,8 +223,8 @@ fn execute(
     }
     if counts.refused_processes > 0 && !global.quiet {
         tell::note(
-            "the program asked for another process, and there is one at a time: fork is not \
-             there yet (docs/run.md)",
+            "the program asked for another process, and there is one at a time: fork takes a \
+             kernel of one CPU (--cpus 1)",
         );
     }
     let ended = ended.map_err(|e| Failure::image(format!("{}: {e}", plain(program.as_bytes()))))?;
@@ -294,10 +296,10 @@ fn pass_signals(received: Receiver<i32>, child: &Child) -> Result<()> {
     let pass = move || {
         let mut asked = false;
         for signal in received {
-            if handle.kill(signal).is_ok() {
+            if handle.kill_group(signal).is_ok() {
                 continue;
             }
-            // It has ended. Nobody may read what it wrote, or its image take long.
+            // All of them have ended. Nobody may read what it wrote, or its image take long.
             if std::mem::replace(&mut asked, true) {
                 interrupt::leave(INTERRUPTED);
             }

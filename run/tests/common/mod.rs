@@ -8,10 +8,14 @@ use std::sync::{Arc, Mutex};
 use tane::Kernel;
 use tane_run::{Child, Command, Streams};
 
-/// One kernel with room for programs fits into a process, and one program runs at a
-/// time: tests take turns. The kernel has /tmp, and the program as /bin/program.
+/// One kernel with room for programs fits into a process: tests take turns. The kernel has
+/// /tmp, the program as /bin/program, and two CPUs.
 pub fn with_kernel(program: &Path, test: impl FnOnce(&Kernel)) {
-    with_mortal_kernel(program, |kernel| {
+    with_kernel_of(2, program, test);
+}
+
+pub fn with_kernel_of(cpus: u32, program: &Path, test: impl FnOnce(&Kernel)) {
+    with_mortal_kernel_of(cpus, program, |kernel| {
         test(kernel);
         assert!(kernel.is_alive(), "{}", kernel.last_words());
     });
@@ -19,13 +23,17 @@ pub fn with_kernel(program: &Path, test: impl FnOnce(&Kernel)) {
 
 /// The same for a test that may end it.
 pub fn with_mortal_kernel(program: &Path, test: impl FnOnce(&Kernel)) {
+    with_mortal_kernel_of(2, program, test);
+}
+
+fn with_mortal_kernel_of(cpus: u32, program: &Path, test: impl FnOnce(&Kernel)) {
     static ONE: Mutex<()> = Mutex::new(());
     let Some(image) = tane_test_support::image("run") else {
         return;
     };
     let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
     let boot = || {
-        let mut builder = Kernel::builder().image(&image).programs(true).cpus(2);
+        let mut builder = Kernel::builder().image(&image).programs(true).cpus(cpus);
         if std::env::var_os("TANE_TEST_LOG").is_some() {
             builder = builder.log(|text| eprint!("{text}"));
         }
@@ -145,7 +153,13 @@ pub fn on_the_host(program: &Path, words: &[&str], input: &[u8]) -> Outcome {
 /// The same words give the same outcome on both.
 #[track_caller]
 pub fn same(program: &Path, words: &[&str], input: &'static [u8]) {
-    with_kernel(program, |kernel| {
+    same_of(2, program, words, input);
+}
+
+/// The same with so many CPUs.
+#[track_caller]
+pub fn same_of(cpus: u32, program: &Path, words: &[&str], input: &'static [u8]) {
+    with_kernel_of(cpus, program, |kernel| {
         let mut all = vec!["/bin/program"];
         all.extend(words);
         let ours = here(kernel, &all, input);

@@ -264,10 +264,61 @@ static void tane_request(struct tane_thread *slot)
 	tane_complete(ret);
 }
 
+#ifdef CONFIG_TANE_RUN
+static void tane_set_outside(bool outside)
+{
+	current->thread.outside = outside;
+}
+
+static void tane_set_away(void)
+{
+	current->thread.away = true;
+}
+#else
+static void tane_set_outside(bool outside)
+{
+}
+
+static void tane_set_away(void)
+{
+}
+#endif
+
 static bool tane_posted(struct tane_thread *slot)
 {
 	/* The host wrote the request before it. */
 	return smp_load_acquire(&slot->state) == TANE_THREAD_POSTED;
+}
+
+/* Its host thread goes its own way: a program's into the program. */
+static void tane_go_out(void)
+{
+	/* The next call begins without a word, and with user memory. */
+	current->thread.roams = false;
+	tane_set_outside(true);
+	tane_vcpu_set(in_user, 1);
+}
+
+/* Serve what is posted, and be parked until somebody else enters the CPU. */
+static void tane_be_current(struct tane_thread *slot)
+{
+	if (tane_posted(slot)) {
+		current->thread.roams = false;
+		tane_set_outside(false);
+		if (current->thread.process)
+			tane_come_home();
+		tane_request(slot);
+	}
+	tane_exit_work();
+
+	tane_go_out();
+	while (tane_leave(single_task_running() ? TANE_EXIT_USER :
+					       TANE_EXIT_RUNNABLE)) {
+		/* A call has switched tasks and is complete. */
+		tane_vcpu_set(in_user, 0);
+		tane_exit_work();
+		tane_go_out();
+	}
 }
 
 /*
@@ -282,26 +333,10 @@ void __noreturn tane_user_mode(void)
 	local_irq_disable();
 	WRITE_ONCE(slot->task, (u64)current);
 	for (;;) {
-		if (tane_posted(slot)) {
-			current->thread.roams = false;
-			if (current->thread.process)
-				tane_come_home();
-			tane_request(slot);
-		}
-		tane_exit_work();
-
-		/* The next call begins without a word, and with user memory. */
-		current->thread.roams = false;
-		tane_vcpu_set(in_user, 1);
-		while (tane_leave(single_task_running() ? TANE_EXIT_USER :
-						       TANE_EXIT_RUNNABLE)) {
-			/* A call has switched tasks and is complete. */
-			tane_vcpu_set(in_user, 0);
-			tane_exit_work();
-			current->thread.roams = false;
-			tane_vcpu_set(in_user, 1);
-		}
+		if (!IS_ENABLED(CONFIG_TANE_RUN) || tane_enter_window(slot))
+			tane_be_current(slot);
 		current->thread.roams = true;
+		tane_set_away();
 
 		/* Interrupts taken here find the CPU in user mode. */
 		local_irq_enable();

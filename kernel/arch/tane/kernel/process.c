@@ -17,6 +17,10 @@ struct task_struct *__switch_to(struct task_struct *prev,
 	tane_vcpu_set(switches, tane_vcpu_get(switches) + 1);
 	tane_vcpu_set(current_task, (u64)next);
 	tane_vcpu_set(window, next->thread.window);
+#ifdef CONFIG_TANE_RUN
+	if (tane_vcpu_get(in_user))
+		prev->thread.outside = false;
+#endif
 	/* A call by the fast way may sleep; who goes on instead is in the kernel. */
 	tane_vcpu_set(in_user, 0);
 	return tane_switch_stacks(&prev->thread.sp, next->thread.sp, prev);
@@ -120,6 +124,8 @@ static bool tane_rcu_step(void)
 /* Nothing to run: the host thread goes home, this frame stays. */
 void arch_cpu_idle(void)
 {
+	if (IS_ENABLED(CONFIG_TANE_RUN) && tane_idle_window())
+		return;
 	if (!tane_vcpu_get(pending) && !tane_rcu_step())
 		tane_leave(TANE_EXIT_IDLE);
 }

@@ -18,16 +18,20 @@
 #include <asm/program.h>
 #include <asm/processor-flags.h>
 
-/* The one process that the window shows. */
-static struct mm_struct *tane_program_mm;
+/* On several CPUs two programs would want the one window at a time. */
+static bool tane_takes_turns(void)
+{
+	return tane_boot->nr_vcpus == 1;
+}
 
-/* Whose execve() can work: a thread made for it, while no other process is shown. */
+/* Whose execve() can work: a thread made for it, if there is room beside others. */
 bool tane_may_exec(void)
 {
 	struct tane_thread *slot = current->thread.slot;
-	struct mm_struct *shown = READ_ONCE(tane_program_mm);
+	struct mm_struct *shown = tane_window();
 
-	return slot && slot->program && (!shown || shown == current->mm);
+	return slot && slot->program &&
+	       (tane_takes_turns() || !shown || shown == current->mm);
 }
 
 /* A process of its own for a host thread, sharing memory until its execve(). */
@@ -41,7 +45,7 @@ long tane_spawn(struct tane_thread *slot)
 
 	if (!slot->program)
 		return -EINVAL;
-	if (READ_ONCE(tane_program_mm))
+	if (!tane_takes_turns() && tane_window())
 		return -EBUSY;
 	current->thread.new_slot = slot;
 	current->thread.new_window = 0;
@@ -50,27 +54,20 @@ long tane_spawn(struct tane_thread *slot)
 	return pid;
 }
 
-/* execve(): the new address space is the one to show from now on. */
+/* execve(): the new address space is the one to show. */
 void tane_activate_mm(struct mm_struct *prev, struct mm_struct *next)
 {
 	struct tane_thread *slot = current->thread.slot;
 
 	if (!slot || !slot->program)
 		return;
-	if (prev != tane_program_mm)
-		prev = NULL;
-	if (cmpxchg(&tane_program_mm, prev, next) != prev) {
+	if (!tane_takes_turns() && tane_window() && tane_window() != prev) {
 		/* Another one was faster. */
 		send_sig(SIGKILL, current, 1);
 		return;
 	}
-	tane_show_program(prev, next);
-}
-
-void tane_exit_mmap(struct mm_struct *mm)
-{
-	if (cmpxchg(&tane_program_mm, mm, NULL) == mm)
-		tane_show_program(mm, NULL);
+	next->context.program = true;
+	tane_show_window(next);
 }
 
 void flush_thread(void)
@@ -97,7 +94,7 @@ void start_thread(struct pt_regs *regs, unsigned long pc, unsigned long sp)
 	regs->eflags = X86_EFLAGS_IF | X86_EFLAGS_FIXED;
 }
 
-/* Another thread of a program, on a host thread of its own. */
+/* Another thread or process of a program, on a host thread of its own. */
 int tane_copy_program(struct task_struct *p,
 		      const struct kernel_clone_args *args)
 {
@@ -105,9 +102,8 @@ int tane_copy_program(struct task_struct *p,
 	struct pt_regs *regs = task_pt_regs(p);
 	struct tane_thread *slot;
 
-	if ((args->flags & (CLONE_VM | CLONE_THREAD)) !=
-	    (CLONE_VM | CLONE_THREAD)) {
-		pr_info_once("tane: %s wants another process, which this kernel does not have yet\n",
+	if (!(args->flags & CLONE_THREAD) && !tane_takes_turns()) {
+		pr_info_once("tane: %s wants another process, for which this kernel has too many CPUs\n",
 			     current->comm);
 		return -ENOSYS;
 	}

@@ -38,6 +38,9 @@ static pte_t *tane_find_pte(struct mm_struct *mm, unsigned long address)
 	return pmd ? pte_offset_kernel(pmd, address) : NULL;
 }
 
+/* So many neighbours are looked at when one page is to be shown again. */
+#define TANE_AROUND	16
+
 /* A run of pages that one host mmap() can show. */
 struct tane_run {
 	unsigned long va;
@@ -217,6 +220,31 @@ static void tane_hide_user(struct mm_struct *mm, unsigned long start,
 }
 
 /*
+ * What was taken away with this page comes back with it: a fault costs several
+ * times what it costs to show a page. The table of these entries is locked.
+ */
+static void tane_show_around(struct mm_struct *mm, unsigned long address,
+			     pte_t *ptep)
+{
+	unsigned int at = (address >> PAGE_SHIFT) % TANE_AROUND;
+	struct tane_run run = { };
+	unsigned int i;
+
+	address = (address & PAGE_MASK) - at * PAGE_SIZE;
+	ptep -= at;
+	for (i = 0; i < TANE_AROUND; i++, ptep++, address += PAGE_SIZE) {
+		pte_t pte = READ_ONCE(*ptep);
+
+		if (address < tane_window_start(mm) ||
+		    address >= tane_window_end_of(mm))
+			continue;
+		if ((pte_val(pte) & _PAGE_PRESENT) && pte_young(pte))
+			tane_add(&run, address, pte, tane_user_prot(pte));
+	}
+	tane_show(&run);
+}
+
+/*
  * A TLB miss: the page is there and the access allowed, but nothing is shown.
  * Linux sees no reason to call update_mmu_cache() then. With mmap_lock held;
  * the entry stays locked until it is shown, or a flush could come between.
@@ -224,7 +252,6 @@ static void tane_hide_user(struct mm_struct *mm, unsigned long start,
 bool tane_show_user(struct mm_struct *mm, unsigned long address, bool write)
 {
 	pmd_t *pmd = tane_find_pmd(mm, address);
-	struct tane_run run = { };
 	bool shown = false;
 	spinlock_t *lock;	/* of the page table */
 	pte_t *ptep, pte;
@@ -237,8 +264,7 @@ bool tane_show_user(struct mm_struct *mm, unsigned long address, bool write)
 	pte = READ_ONCE(*ptep);
 	if ((pte_val(pte) & _PAGE_PRESENT) && pte_young(pte) &&
 	    (!write || (pte_write(pte) && pte_dirty(pte)))) {
-		tane_add(&run, address & PAGE_MASK, pte, tane_user_prot(pte));
-		tane_show(&run);
+		tane_show_around(mm, address, ptep);
 		shown = true;
 	}
 	pte_unmap_unlock(ptep, lock);
@@ -291,10 +317,8 @@ void tane_show_program(struct mm_struct *prev, struct mm_struct *next)
 	tane_hide_program_window();
 	if (prev)
 		prev->context.shown = false;
-	if (next) {
-		next->context.program = true;
+	if (next)
 		next->context.shown = true;
-	}
 }
 #endif
 

@@ -100,6 +100,10 @@ void tane_dead(u32 code, const char *text) __noreturn;
 void tane_stop(void) __noreturn;
 void tane_wait_on(void);
 
+/* kernel/window.c */
+bool tane_enter_window(struct tane_thread *slot);
+bool tane_idle_window(void);
+
 /* kernel/program.c */
 bool tane_is_called_in(void);
 long tane_spawn(struct tane_thread *slot);

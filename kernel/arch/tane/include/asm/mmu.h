@@ -4,8 +4,8 @@
 
 typedef struct {
 	/*
-	 * True for the one address space that the host process shows: that of
-	 * its own threads. Others have page tables, but nobody runs in them.
+	 * True for the address spaces that the host process shows, one in each
+	 * window: that of its own threads, and one of a program.
 	 */
 	bool shown;
 	bool program;	/* in the window of programs, not in that of mmap() */

@@ -11,6 +11,7 @@
 
 static inline int arch_dup_mmap(struct mm_struct *old, struct mm_struct *new)
 {
+	new->context.program = old->context.program;
 	return 0;
 }
 
@@ -35,11 +36,24 @@ static inline void switch_mm(struct mm_struct *prev, struct mm_struct *next,
 	/* All host threads share one host address space. */
 }
 
+/* A program's task that goes on while another's memory is shown. */
+static inline void tane_finish_switch(void)
+{
+#ifdef CONFIG_TANE_RUN
+	struct mm_struct *mm = current->mm;
+
+	if (mm && mm->context.program && unlikely(!mm->context.shown) &&
+	    !current->thread.away)
+		tane_take_window(mm);
+#endif
+}
+
 /* A task that goes on where its memory is not: kernel/shared.c */
 static inline void finish_arch_post_lock_switch(void)
 {
 	if (unlikely(current->thread.process))
 		tane_come_home();
+	tane_finish_switch();
 }
 
 #define finish_arch_post_lock_switch finish_arch_post_lock_switch

@@ -179,5 +179,9 @@ void update_mmu_cache_range(struct vm_fault *vmf, struct vm_area_struct *vma,
 #define update_mmu_cache(vma, address, ptep) \
 	update_mmu_cache_range(NULL, vma, address, ptep, 1)
 
+/* The entry was right, and the window had not shown it: so it was taken away there. */
+#define flush_tlb_fix_spurious_fault(vma, address, ptep) \
+	update_mmu_cache(vma, address, ptep)
+
 #endif /* __ASSEMBLY__ */
 #endif

@@ -45,6 +45,8 @@ struct thread_struct {
 	unsigned long error_code;
 	unsigned long trap_nr;
 	bool called_in;			/* the host knows of its signals */
+	bool outside;			/* its host thread may be in the program's code */
+	bool away;			/* it does without its memory */
 #endif
 };
 

@@ -13,7 +13,12 @@ struct tane_program;
 #define USER_DS	0x2b
 
 bool tane_may_exec(void);
-void tane_exit_mmap(struct mm_struct *mm);
 void tane_init_xstate(struct tane_program *program);
+
+/* kernel/window.c: whose memory the window shows. */
+struct mm_struct *tane_window(void);
+void tane_show_window(struct mm_struct *mm);
+void tane_take_window(struct mm_struct *mm);
+void tane_exit_mmap(struct mm_struct *mm);
 
 #endif
