@@ -19,7 +19,7 @@
 #include <linux/types.h>
 
 #define TANE_ABI_MAGIC		0x6c656e72656e6174ULL	/* "tanernel" */
-#define TANE_ABI_VERSION	9
+#define TANE_ABI_VERSION	10
 
 #define TANE_MAX_VCPUS		64
 #define TANE_VCPU_SIZE		4096
@@ -123,7 +123,7 @@ struct tane_vcpu {
 struct tane_thread {
 	__u32 state;		/* both  futex */
 	__u32 vcpu;		/* both  where its task was last current */
-	__u64 task;		/* K  struct task_struct, 0 if none */
+	__u64 task;		/* K  struct task_struct, 0 if none; H at the kernel's end */
 	__u64 next;		/* both  link in tane_vcpu.requests */
 	__s64 nr;		/* H */
 	__u64 args[6];		/* H */
