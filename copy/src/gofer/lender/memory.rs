@@ -161,34 +161,42 @@ impl Lent {
         self.words.given_up.store(0, Relaxed);
     }
 
+    /// Has the lender end the copy after the file at hand, or go on again.
     pub fn set_stop(&self, stop: bool) {
         self.words.stop.store(stop.into(), Relaxed);
     }
 
+    /// Whether it is to.
     pub fn is_stop(&self) -> bool {
         self.words.stop.load(Relaxed) != 0
     }
 
+    /// Says that nothing more is written, and what is still to come is only named.
     pub fn set_stopped(&self, stopped: bool) {
         self.words.stopped.store(stopped.into(), Relaxed);
     }
 
+    /// Whether that is so.
     pub fn has_stopped(&self) -> bool {
         self.words.stopped.load(Relaxed) != 0
     }
 
+    /// Says that nobody writes any more.
     pub fn set_over(&self) {
         self.words.over.store(1, Relaxed);
     }
 
+    /// Whether that is so.
     pub fn is_over(&self) -> bool {
         self.words.over.load(Relaxed) != 0
     }
 
+    /// Says that the rest of this file is of no use: see [`Observer`](crate::Observer).
     pub fn give_up(&self, number: NonZeroU64) {
         self.words.given_up.store(number.get(), Relaxed);
     }
 
+    /// Whether that was said of it.
     pub fn has_given_up(&self, number: NonZeroU64) -> bool {
         self.words.given_up.load(Relaxed) == number.get()
     }

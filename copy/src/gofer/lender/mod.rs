@@ -30,6 +30,7 @@ use std::path::PathBuf;
 /// A source as the user named it.
 #[derive(Clone, Debug)]
 pub struct Named {
+    /// As the process understands it that reads; in a session it is made absolute.
     pub path: Vec<u8>,
     /// For messages.
     pub shown: Vec<u8>,
@@ -40,8 +41,11 @@ pub struct Named {
 /// What is read, and how.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
+    /// In the order in which they are copied.
     pub sources: Vec<Named>,
+    /// Patterns of what is left out of them: see [`Excludes`](crate::patterns::Excludes).
     pub excludes: Vec<OsString>,
+    /// What becomes of holes.
     pub sparse: SparseMode,
 }
 
