@@ -431,6 +431,9 @@ fn shells_have_pipelines_jobs_and_the_codes_of_what_they_start() {
     let script = "sleep 1000 >/dev/null 2>&1 & echo kept >/file; exit 4";
     says(&mut run(&s, &["--rw"], &["sh", "-c", script]), 4, "", "");
     says(&mut run(&s, &[], &["cat", "/file"]), 0, "kept\n", "");
+    // Also if that has the output open.
+    let script = "sleep 1000000 & echo begun; exit 5";
+    says(&mut run(&s, &[], &["sh", "-c", script]), 5, "begun\n", "");
 }
 
 #[test]

@@ -104,6 +104,19 @@ impl Child {
         self.pumps.finish()?;
         Ok(ending)
     }
+
+    /// Until it has ended: whatever it has left behind is killed then ([`end_all`]), so that
+    /// nobody has its output open, and that has arrived.
+    ///
+    /// Errors as those of [`Child::wait`].
+    pub fn wait_and_end_all(self) -> io::Result<Ending> {
+        let ending = self.started.wait(&self.kernel);
+        let all_ended = end_all(&self.kernel);
+        let ending = ending?;
+        all_ended?;
+        self.pumps.finish()?;
+        Ok(ending)
+    }
 }
 
 impl Ending {

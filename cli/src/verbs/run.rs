@@ -43,8 +43,9 @@ mounted where the root has such directories, or can have them without keeping th
 two are empty, and in memory. Without --root the program is a file of the host, and there is nothing else in its root.
 
 The environment has PATH, HOME and what --env says. Ctrl-C, a hangup and a termination
-reach the program as signals. The exit code is its own, or 128 and the number of the signal
-that ended it; 126 if it cannot be executed, 127 if it is not there.
+reach the program as signals. When it ends, whatever it has left behind is killed. The exit
+code is its own, or 128 and the number of the signal that ended it; 126 if it cannot be
+executed, 127 if it is not there.
 
 Examples:
   tane run --root disk.img -- /bin/busybox ls -l /
@@ -213,9 +214,8 @@ fn execute(
     let streams = streams().map_err(|e| Failure::image(format!("standard streams: {e}")))?;
     let child = command.start(kernel, streams).map_err(failure)?;
     pass_signals(signals, &child)?;
-    let ended = child.wait();
     // What it has left behind uses the image.
-    tane_run::end_all(kernel).ok();
+    let ended = child.wait_and_end_all();
     opened.check()?;
     let counts = kernel.program_counts();
     if args.stat {
