@@ -83,9 +83,9 @@ def make_image(
     Its mkfs is run, and a kernel in this process writes the files, without a jail.
 
     The image appears under its name when it is complete, and not at all if this raises.
-    What had to be left behind is a LossWarning, or a LossError if `strict`. The image is
-    there when a warning comes, also where warnings are errors: `strict` is what keeps an
-    image from being made that lacks something.
+    What had to be left behind is a LossWarning, or a LossError if `strict`. The image
+    is there when a warning comes, also where warnings are errors: `strict` is what keeps
+    an image from being made that lacks something.
 
     Raises:
         FileExistsError: the image is there; `force` replaces it.

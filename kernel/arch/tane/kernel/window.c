@@ -114,6 +114,7 @@ bool tane_enter_window(struct tane_thread *slot)
 	struct mm_struct *mm = current->mm;
 
 	if (mm && mm->context.program && !mm->context.shown) {
+		/* As tane_posted(). */
 		if (smp_load_acquire(&slot->state) != TANE_THREAD_POSTED)
 			return false;
 		local_irq_enable();
@@ -137,6 +138,7 @@ void tane_take_window(struct mm_struct *mm)
 /* Nothing to run: it is somebody's turn who waits. True if there is now. */
 bool tane_idle_window(void)
 {
+	/* On the one CPU there is: who waits has been seen to. */
 	if (!waitqueue_active(&tane_window_wait))
 		return false;
 	/* As tane_rcu_step(). */
