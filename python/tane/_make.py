@@ -84,8 +84,8 @@ def make_image(
 
     The image appears under its name when it is complete, and not at all if this raises.
     What had to be left behind is a LossWarning, or a LossError if `strict`. The image
-    is there when a warning comes, also where warnings are errors: `strict` is what keeps
-    an image from being made that lacks something.
+    is there when a warning comes, also where warnings are errors: `strict` is what
+    keeps an image from being made that lacks something.
 
     Raises:
         FileExistsError: the image is there; `force` replaces it.
