@@ -157,31 +157,33 @@ fn whoever_writes_a_copy_out_reaches_its_destination_and_nothing_else() {
     assert_eq!(names.count(), 1);
 }
 
+/// A copy whose process without Linux is killed under way fails, and says why.
+fn dies(s: &Scratch, words: &[&str], why: &str) {
+    use std::io::Read;
+    // More than is under way at once.
+    image(s, 3 * MANY);
+    let mut command = copying(s, words);
+    let linux = Prisoner::writing_to(&command.0, STDERR);
+    let pid = gofer(command.0.id());
+    // SAFETY: a signal to a process that is there.
+    assert_eq!(unsafe { libc::kill(pid as i32, libc::SIGKILL) }, 0);
+    drop(linux);
+    let mut said = String::new();
+    let stderr = command.0.stderr.as_mut().expect("a pipe");
+    stderr.read_to_string(&mut said).expect("UTF-8");
+    let end = &said[said.len().saturating_sub(500)..];
+    assert!(said.contains(why), "{end}");
+    assert_eq!(command.0.wait().expect("exit").code(), Some(1));
+}
+
 #[test]
 fn the_death_of_whoever_writes_is_an_error_and_leaves_whole_files() {
-    use std::io::Read;
     if !has_prisoners() {
         return;
     }
     let s = Scratch::new();
-    // More than is under way at once.
-    image(&s, 3 * MANY);
-    let mut command = copying(&s, &["disk.img:/d", "out"]);
-    let reader = Prisoner::writing_to(&command.0, STDERR);
-    let pid = gofer(command.0.id());
-    // SAFETY: a signal to a process that is there.
-    assert_eq!(unsafe { libc::kill(pid as i32, libc::SIGKILL) }, 0);
-    drop(reader);
-    let mut said = String::new();
-    let stderr = command.0.stderr.as_mut().expect("a pipe");
-    stderr.read_to_string(&mut said).expect("UTF-8");
     let why = "the process that writes on the host has died";
-    assert!(
-        said.contains(why),
-        "{}",
-        &said[said.len().saturating_sub(500)..]
-    );
-    assert_eq!(command.0.wait().expect("exit").code(), Some(1));
+    dies(&s, &["disk.img:/d", "out"], why);
     assert!(!s.join("out").exists(), "a directory that is not complete");
 }
 
@@ -259,25 +261,11 @@ fn whoever_reads_a_copy_in_reads_its_sources_and_nothing_else() {
 
 #[test]
 fn the_death_of_whoever_reads_a_copy_in_is_an_error() {
-    use std::io::Read;
     if !has_prisoners() {
         return;
     }
     let s = Scratch::new();
-    // More than is under way at once.
-    image(&s, 3 * MANY);
     s.ext4("to.img", None, 64);
-    let mut command = copying(&s, &["tree", "to.img:/"]);
-    let writer = Prisoner::writing_to(&command.0, STDERR);
-    let pid = gofer(command.0.id());
-    // SAFETY: a signal to a process that is there.
-    assert_eq!(unsafe { libc::kill(pid as i32, libc::SIGKILL) }, 0);
-    drop(writer);
-    let mut said = String::new();
-    let stderr = command.0.stderr.as_mut().expect("a pipe");
-    stderr.read_to_string(&mut said).expect("UTF-8");
     let why = "the process that reads on the host has died";
-    let end = &said[said.len().saturating_sub(500)..];
-    assert!(said.contains(why), "{end}");
-    assert_eq!(command.0.wait().expect("exit").code(), Some(1));
+    dies(&s, &["tree", "to.img:/"], why);
 }

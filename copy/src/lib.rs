@@ -95,7 +95,7 @@ pub enum To<'b, 'g> {
 }
 
 /// How to write.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
     /// Whose the copies are.
     pub owner: Owner,

@@ -3,9 +3,10 @@
 use std::str::FromStr;
 
 /// Whose the copies are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Owner {
     /// As in the source.
+    #[default]
     Keep,
     /// One user's and group's.
     Fixed {

@@ -8,35 +8,21 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use tane_copy::patterns::Excludes;
-use tane_copy::{copy, tree, Destination, End, Observer, Owner, Settings};
-use tane_copy::{Loss, Source, SparseMode, Tally, To, What};
+use tane_copy::{copy, tree, Destination, End, Observer, Settings};
+use tane_copy::{Loss, Source, Tally, To, What};
 use tane_linux::{Errno, Host, Result, Root, Sys};
+use tane_test_support::Scratch;
 
-const SETTINGS: Settings = Settings {
-    owner: Owner::Keep,
-    sparse: SparseMode::Auto,
-    no_clobber: false,
-    devices: false,
-    duplicates: false,
-    empty: false,
-    no_umask: false,
-};
 const CANCELLED: Errno = Errno(libc::ECANCELED);
 /// More than one batch has.
 const LARGE: usize = 3 << 20;
 
 /// A directory of its own.
-struct Rig(PathBuf);
-
-static RIGS: AtomicU32 = AtomicU32::new(0);
+struct Rig(Scratch);
 
 impl Rig {
     fn new() -> Rig {
-        let number = RIGS.fetch_add(1, Relaxed);
-        let name = format!("tane-trees-{}-{number}", std::process::id());
-        let rig = Rig(std::env::temp_dir().join(name));
-        fs::create_dir(&rig.0).expect("mkdir");
-        rig
+        Rig(Scratch::new("trees"))
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -57,17 +43,17 @@ impl Rig {
         let bytes = |path: &Path| path.as_os_str().as_bytes().to_vec();
         let (from, to) = (bytes(&self.at(from)), bytes(&self.at(to)));
         let host = End::host();
-        tree((&host, &from), (&host, &to), SETTINGS, tally, None)
+        tree(
+            (&host, &from),
+            (&host, &to),
+            Settings::default(),
+            tally,
+            None,
+        )
     }
 
     fn len(&self, name: &str) -> Option<u64> {
         fs::metadata(self.at(name)).ok().map(|found| found.len())
-    }
-}
-
-impl Drop for Rig {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -139,7 +125,7 @@ fn a_call_that_was_given_up_ends_the_copy_and_costs_no_file() {
         let to = rig.at(if again { "copy" } else { "other" });
         let (host, tally) = (End::host(), Tally::default());
         let target = (&host, to.as_os_str().as_bytes());
-        let done = tree((&from, b"/tree"), target, SETTINGS, &tally, None);
+        let done = tree((&from, b"/tree"), target, Settings::default(), &tally, None);
         assert_eq!(done, Err(CANCELLED));
         let failures = tally.failures();
         assert!(failures.is_empty(), "{failures:?}");
@@ -191,7 +177,7 @@ fn lists_of_attributes_that_are_none_cost_the_file_and_are_told() {
         let _ = fs::remove_dir_all(rig.at("copy"));
         let (to, host, tally) = (rig.at("copy"), End::host(), Tally::default());
         let target = (&host, to.as_os_str().as_bytes());
-        let done = tree((&from, b"/tree"), target, SETTINGS, &tally, None);
+        let done = tree((&from, b"/tree"), target, Settings::default(), &tally, None);
         assert_eq!(done, Ok(()));
         let failures = tally.failures();
         assert_eq!(failures.len(), 1, "{failures:?}");
@@ -232,7 +218,7 @@ fn who_asked_for_a_copy_is_asked_while_another_thread_writes() {
             avoid: None,
         };
         // What is written waits until the thread of the copy has been asked.
-        copy(what, To::Here(to), SETTINGS, &asked, false);
+        copy(what, To::Here(to), Settings::default(), &asked, false);
         assert!(asked.was_asked());
         assert_eq!(rig.len("copy/file"), Some(len as u64));
     }

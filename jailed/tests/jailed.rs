@@ -9,31 +9,16 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
 use tane_jailed::{
     direct, FileType, Image, ImageOptions, Mount, MountOptions, OpenOptions, Options, Selector,
     Tree, VolumeKind,
 };
-use tane_test_support::tool;
+use tane_test_support::{tool, Scratch};
 
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Scratch {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("tane-jailed-{}-{n}", std::process::id());
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        std::fs::create_dir_all(&path).expect("a directory");
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// On a disk.
+fn scratch() -> Scratch {
+    Scratch::within(Path::new(env!("CARGO_TARGET_TMPDIR")), "jailed")
 }
 
 const LONG: usize = 3 << 20;
@@ -46,12 +31,12 @@ fn pattern() -> Vec<u8> {
 #[track_caller]
 fn image(s: &Scratch) -> Option<PathBuf> {
     tane_test_support::has_kernel(direct::default_image())?;
-    let tree = s.0.join("tree");
+    let tree = s.join("tree");
     std::fs::create_dir_all(tree.join("etc/empty")).expect("a directory");
     std::fs::write(tree.join("etc/os-release"), b"ID=seed\n").expect("a file");
     std::fs::write(tree.join("long"), pattern()).expect("a file");
     std::os::unix::fs::symlink("/etc/os-release", tree.join("link")).expect("a link");
-    let image = s.0.join("disk.img");
+    let image = s.join("disk.img");
     let mut mke2fs = tool("e2fsprogs", "mke2fs")?;
     mke2fs
         .args(["-qF", "-t", "ext4", "-d"])
@@ -107,7 +92,7 @@ fn has_a_kernel(pid: u32) -> bool {
 
 #[test]
 fn linux_runs_in_another_process_which_is_jailed_and_this_one_is_not() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     // As README.md has it, which names nothing.
     std::env::set_var("TANE_WORKER", worker());
@@ -143,7 +128,7 @@ fn linux_runs_in_another_process_which_is_jailed_and_this_one_is_not() {
 
 #[test]
 fn who_is_killed_is_an_error_that_says_so() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let (image, mount) = open(&disk, false);
     assert!(mount.kernel().is_alive());
@@ -258,7 +243,7 @@ fn checked(disk: &Path) {
 #[test]
 fn a_tree_is_the_same_whoever_serves_it() {
     for write in [false, true] {
-        let s = Scratch::new();
+        let s = scratch();
         let Some(disk) = image(&s) else { return };
         let (image, mount) = open(&disk, write);
         reads(&mount);
@@ -294,7 +279,7 @@ fn a_tree_is_the_same_whoever_serves_it() {
 
 #[test]
 fn a_file_that_is_open_keeps_the_mount_and_what_was_written_is_there() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let (image, mount) = open(&disk, true);
     let mut file = mount.create("f").expect("a file");
@@ -316,7 +301,7 @@ fn a_file_that_is_open_keeps_the_mount_and_what_was_written_is_there() {
 
 #[test]
 fn what_cannot_cross_is_an_error_and_memory_stays_as_it_is() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let (image, mount) = open(&disk, false);
     let file = mount.open("long").expect("a file");
@@ -330,7 +315,7 @@ fn what_cannot_cross_is_an_error_and_memory_stays_as_it_is() {
     commas.option("a", "b,ro");
     let error = image.mount(None, &commas).expect_err("a comma");
     assert_eq!(error.errno(), libc::EINVAL);
-    let error = Image::open_with(s.0.join("none"), Options::new().program(worker()));
+    let error = Image::open_with(s.join("none"), Options::new().program(worker()));
     let error = error.expect_err("there is none");
     assert_eq!(error.errno(), libc::ENOENT);
     let said = error.to_string().to_lowercase();
@@ -339,7 +324,7 @@ fn what_cannot_cross_is_an_error_and_memory_stays_as_it_is() {
 
 #[test]
 fn volumes_are_told_and_mounted_by_their_selectors() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let (image, _mount) = open(&disk, false);
     let volumes = image.volumes().expect("volumes");
@@ -361,23 +346,15 @@ fn volumes_are_told_and_mounted_by_their_selectors() {
 
 #[test]
 fn trees_are_copied_to_the_host_and_back_by_the_engine_of_the_command() {
-    use tane_copy::{tree, End, Owner, Settings, SparseMode, Tally};
-    let s = Scratch::new();
+    use tane_copy::{tree, End, Settings, Tally};
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let (_image, mount) = open(&disk, true);
-    let out = s.0.join("out");
+    let out = s.join("out");
     let host = End::host();
     let there = End::mount(mount.kernel(), mount.root_fd(), None).expect("its root");
     let tally = Tally::telling(|_, _| true);
-    let settings = Settings {
-        owner: Owner::Keep,
-        sparse: SparseMode::Auto,
-        no_clobber: false,
-        devices: false,
-        duplicates: false,
-        empty: false,
-        no_umask: false,
-    };
+    let settings = Settings::default();
     let (from, to) = ((&there, &b"/etc"[..]), (&host, out.as_os_str().as_bytes()));
     tree(from, to, settings, &tally, None).expect("copies");
     let text = std::fs::read(out.join("os-release")).expect("a file");

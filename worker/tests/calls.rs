@@ -17,7 +17,7 @@ fn local(disk: &Path) -> tane::Mount {
 
 #[test]
 fn a_worker_answers_what_a_kernel_in_this_process_answers() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let (image, there) = open(&disk);
     let mount = local(&disk);
@@ -45,8 +45,8 @@ fn a_worker_answers_what_a_kernel_in_this_process_answers() {
     assert!(image.dmesg().expect("a log").contains("Linux version"));
     let refused = image.mount(Some("7"), &Default::default());
     assert_eq!(refused.expect_err("no such").errno, libc::ENXIO);
-    let missing = options().open(s.0.join("none")).expect_err("no such");
-    let text = tane::Image::open(s.0.join("none"))
+    let missing = options().open(s.join("none")).expect_err("no such");
+    let text = tane::Image::open(s.join("none"))
         .expect_err("no such")
         .to_string();
     assert_eq!((missing.errno, missing.text), (libc::ENOENT, text));
@@ -73,7 +73,7 @@ fn walked(mut next: impl FnMut() -> tane_worker::Result<Option<Listing>>) -> Tre
 
 #[test]
 fn listings_and_walks_are_those_of_this_process() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let (_image, there) = open(&disk);
     let here = local(&disk);
@@ -92,7 +92,7 @@ fn listings_and_walks_are_those_of_this_process() {
 
 #[test]
 fn data_of_any_length_comes_and_goes_whole() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let image = options().image(writing()).open(&disk).expect("an image");
     let mount = image.mount(None, &Default::default()).expect("a mount");
@@ -118,7 +118,7 @@ fn data_of_any_length_comes_and_goes_whole() {
 
 #[test]
 fn small_reads_and_seeks_have_one_position() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let (_image, mount) = open(&disk);
     let file = mount
@@ -155,7 +155,7 @@ fn small_reads_and_seeks_have_one_position() {
 
 #[test]
 fn many_files_are_read_by_few_messages() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let (_image, mount) = open(&disk);
     let mut names: Vec<_> = (0..100).map(|n| format!("d/{n:03}")).collect();
@@ -181,7 +181,7 @@ fn many_files_are_read_by_few_messages() {
 
 #[test]
 fn what_is_only_read_is_unmounted_before_it_is_mounted_again() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let (image, mut mount) = open(&disk);
     for _ in 0..20 {
@@ -198,7 +198,7 @@ fn what_is_only_read_is_unmounted_before_it_is_mounted_again() {
 
 #[test]
 fn a_mount_with_an_open_file_is_busy() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let (image, mount) = open(&disk);
     let file = mount.open_file(OsStr::new("hello"), libc::O_RDONLY, 0);
@@ -212,7 +212,7 @@ fn a_mount_with_an_open_file_is_busy() {
 
 #[test]
 fn threads_call_at_once() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let (_image, mount) = open(&disk);
     std::thread::scope(|scope| {

@@ -16,7 +16,7 @@ fn kill(pid: u32, signal: i32) {
 
 #[test]
 fn a_killed_worker_is_an_error_for_all_who_wait_and_all_who_come() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let (image, mount) = open(&disk);
     std::thread::scope(|scope| {
@@ -55,7 +55,7 @@ fn a_killed_worker_is_an_error_for_all_who_wait_and_all_who_come() {
 
 #[test]
 fn what_interrupts_a_terminal_does_not_end_a_worker() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let (image, mount) = open(&disk);
     // SAFETY: reads a number.
@@ -69,7 +69,7 @@ fn what_interrupts_a_terminal_does_not_end_a_worker() {
 
 #[test]
 fn a_time_limit_ends_a_worker_and_is_told() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let limit = Duration::from_millis(1500);
     let image = options().time_limit(limit).open(&disk).expect("an image");
@@ -86,7 +86,7 @@ fn a_time_limit_ends_a_worker_and_is_told() {
 
 #[test]
 fn a_worker_ends_with_its_last_handle() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let (image, mount) = open(&disk);
     let pid = image.pid();
@@ -113,7 +113,7 @@ fn a_caller_that_is_killed_leaves_no_worker() {
             }
         }
     });
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let caller = Caller::start("a_caller_that_is_killed_leaves_no_worker", &disk);
     let worker = caller.worker;
@@ -128,7 +128,7 @@ fn a_caller_that_is_killed_leaves_no_worker() {
 
 #[test]
 fn a_worker_outlives_the_thread_that_opened_its_image() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let opened = std::thread::spawn(move || open(&disk)).join();
     let (_image, mount) = opened.expect("a thread");
@@ -162,7 +162,7 @@ fn silence(pid: u32) {
 
 #[test]
 fn calls_of_a_worker_that_is_silent_can_be_given_up_and_made_again() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let (flag, image, mount) = open_for_the_impatient(&disk);
     silence(image.pid());
@@ -190,7 +190,7 @@ fn calls_of_a_worker_that_is_silent_can_be_given_up_and_made_again() {
 
 #[test]
 fn unmounting_waits_for_calls_that_were_given_up() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let (flag, _image, mount) = open_for_the_impatient(&disk);
     mount
@@ -215,7 +215,7 @@ fn unmounting_waits_for_calls_that_were_given_up() {
 
 #[test]
 fn a_system_call_that_was_given_up_leaves_no_descriptor() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let (flag, image, mount) = open_for_the_impatient(&disk);
     let linux: &dyn tane_linux::Linux = &mount;
@@ -251,7 +251,7 @@ fn a_system_call_that_was_given_up_leaves_no_descriptor() {
 
 #[test]
 fn nobody_waits_for_a_silent_worker_at_its_end() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let (flag, image, mount) = open_for_the_impatient(&disk);
     let pid = image.pid();
@@ -273,7 +273,7 @@ fn nobody_waits_for_a_silent_worker_at_its_end() {
 /// Its key takes hours, in which nobody asks the disk for anything.
 #[test]
 fn an_image_that_never_comes_up_ends_its_worker() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(plain) = image(&s) else {
         return;
     };

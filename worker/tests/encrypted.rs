@@ -8,7 +8,7 @@ use std::process::Command;
 
 #[test]
 fn a_worker_reads_an_encrypted_image_with_its_secret_and_says_what_is_missing_without() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(plain) = image(&s) else { return };
     let disk = plain.with_extension("qcow2");
     let words = "convert --object secret,id=s,data=word -f raw -O qcow2 -o \

@@ -16,7 +16,7 @@ const DENIED: Outcome = Outcome::Returned(-(libc::EACCES as i64));
 
 #[test]
 fn no_thread_of_a_worker_can_open_a_file() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let (image, mount) = open(&disk);
     let stat = mount.stat("hello".as_ref(), 0).expect("it serves");
@@ -42,7 +42,7 @@ fn no_thread_of_a_worker_can_open_a_file() {
 /// Those of the command that reads images.
 #[test]
 fn a_worker_has_the_calls_that_are_listed_for_it() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s).filter(|_| tane_test_support::has_root()) else {
         return;
     };
@@ -58,11 +58,11 @@ fn a_worker_has_the_calls_that_are_listed_for_it() {
 
 #[test]
 fn no_attack_from_inside_a_worker_succeeds() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s).filter(|_| tane_test_support::has_root()) else {
         return;
     };
-    let place = s.0.join("outside");
+    let place = s.join("outside");
     std::fs::create_dir(&place).expect("a directory");
     std::fs::write(place.join("secret"), b"a secret").expect("a file");
     let start = || {
@@ -94,7 +94,7 @@ fn a_worker_that_connects_or_starts_a_program_is_killed() {
             [libc::PTRACE_ATTACH as u64, 1, 0],
         ),
     ];
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     for (name, number, arguments) in attacks {
         let (image, mount) = open(&disk);
@@ -112,7 +112,7 @@ fn a_worker_that_connects_or_starts_a_program_is_killed() {
 
 #[test]
 fn a_worker_can_map_no_code_and_inherits_nothing() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     // Without FD_CLOEXEC, as careless libraries have them.
     // SAFETY: a descriptor of our own.
@@ -153,7 +153,7 @@ fn a_worker_can_map_no_code_and_inherits_nothing() {
 #[test]
 fn code_that_has_taken_a_worker_over_ends_with_its_caller() {
     Caller::work(|| {});
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let test = "code_that_has_taken_a_worker_over_ends_with_its_caller";
     let caller = Caller::start(test, &disk);

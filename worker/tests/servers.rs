@@ -30,7 +30,7 @@ fn open_at(url: &str) -> (Image, Mount) {
 
 #[test]
 fn an_image_on_a_server_is_read_by_a_worker_that_has_no_network() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let server = Server::of(std::fs::read(disk).expect("the image"));
     let (image, mount) = open_at(&server.url("disk.img"));
@@ -76,7 +76,7 @@ fn knows(pid: u32, secret: &[u8]) -> bool {
 
 #[test]
 fn a_password_goes_to_the_server_and_not_to_the_worker() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let file = std::fs::read(disk).expect("the image");
     let server = Server::new(move |request| {
@@ -120,7 +120,7 @@ fn what_a_server_does_not_have_is_an_error_that_says_so() {
 
 #[test]
 fn a_server_that_changes_the_image_is_an_io_error_and_no_mixture() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let file = std::fs::read(disk).expect("the image");
     let changed = Arc::new(AtomicBool::new(false));
@@ -137,7 +137,7 @@ fn a_server_that_changes_the_image_is_an_io_error_and_no_mixture() {
 
 #[test]
 fn both_processes_end_with_their_image() {
-    let s = Scratch::new();
+    let s = scratch();
     let Some(disk) = image(&s) else { return };
     let server = Server::of(std::fs::read(disk).expect("the image"));
     let children = || {

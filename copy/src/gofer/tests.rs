@@ -2,7 +2,7 @@
 
 use super::super::batch::{Batch, Head, Op, Sender};
 use super::super::room::Room;
-use super::super::{Owner, Settings, SparseMode};
+use super::super::Settings;
 use super::wire::{self, Malformed, Put, HEADER};
 use super::{far, files, script, FromGofer, Memory, Nobody, Terms, ToGofer};
 use std::ffi::CStr;
@@ -13,35 +13,28 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc::{channel, sync_channel};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tane_linux::{Stat, Xattrs};
+use tane_test_support::{Dice, Scratch};
 
 mod sequences;
 
-const SETTINGS: Settings = Settings {
-    owner: Owner::Keep,
-    sparse: SparseMode::Auto,
-    no_clobber: false,
-    devices: false,
-    duplicates: false,
-    empty: false,
-    no_umask: true,
-};
+fn settings() -> Settings {
+    Settings {
+        no_umask: true,
+        ..Settings::default()
+    }
+}
 
 /// A directory with a destination, `out`, and what must stay as it is beside it.
-struct Rig(PathBuf);
-
-static RIGS: AtomicU32 = AtomicU32::new(0);
+struct Rig(Scratch);
 
 impl Rig {
     fn new() -> Rig {
-        let number = RIGS.fetch_add(1, Relaxed);
-        let name = format!("tane-gofer-{}-{number}", std::process::id());
-        let rig = Rig(std::env::temp_dir().join(name));
-        std::fs::create_dir_all(rig.0.join("beside")).expect("mkdir");
+        let rig = Rig(Scratch::new("gofer"));
+        std::fs::create_dir(rig.0.join("beside")).expect("mkdir");
         std::fs::create_dir(rig.out()).expect("mkdir");
         std::fs::write(rig.0.join("beside/precious"), b"precious").expect("write");
         std::os::unix::fs::symlink("../beside", rig.out().join("link")).expect("symlink");
@@ -56,7 +49,7 @@ impl Rig {
     fn beside(&self) -> Vec<String> {
         let own = self.0.metadata().expect("stat");
         let mut all = vec![format!("{:o} {} {}", own.mode(), own.uid(), own.gid())];
-        let mut dirs = vec![self.0.clone()];
+        let mut dirs = vec![self.0.to_path_buf()];
         while let Some(dir) = dirs.pop() {
             for entry in std::fs::read_dir(dir).expect("a listing").flatten() {
                 let (path, stat) = (entry.path(), entry.metadata().expect("lstat"));
@@ -80,7 +73,7 @@ impl Rig {
     fn gofer(&self, place: &Path) -> Peer {
         self.with_terms(Terms::Copy {
             place: place.as_os_str().as_bytes().to_vec(),
-            settings: SETTINGS,
+            settings: settings(),
             names: None,
             adopts: true,
         })
@@ -93,12 +86,6 @@ impl Rig {
             far::serve(&OwnedFd::from(far).into(), memory, terms, &Nobody)
         });
         Peer { near, gofer }
-    }
-}
-
-impl Drop for Rig {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -223,18 +210,6 @@ fn all_kinds(sender: &mut Sender) {
 fn understood(script: Vec<u8>) -> wire::Result<Batch> {
     let memory = Memory::new().expect("memory");
     script::read(script, Vec::new(), memory.slot(0), |_| None)
-}
-
-/// A generator of numbers that are the same each time (xorshift64).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % below as u64) as usize
-    }
 }
 
 #[test]

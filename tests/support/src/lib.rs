@@ -6,8 +6,13 @@
 //!
 //! Imports of ours: none.
 
+mod dice;
 pub mod http;
+mod scratch;
 pub mod sums;
+
+pub use dice::Dice;
+pub use scratch::Scratch;
 
 use std::fmt::Display;
 use std::io::Write;

@@ -4,28 +4,13 @@
 use std::io::{BufRead, BufReader, Lines};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use tane::ImageOptions;
-use tane_test_support::tool;
+use tane_test_support::{tool, Scratch};
 use tane_worker::{Image, Mount, Options};
 
-pub struct Scratch(pub PathBuf);
-
-impl Scratch {
-    pub fn new() -> Scratch {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("tane-worker-{}-{n}", std::process::id());
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        std::fs::create_dir_all(&path).expect("a directory");
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// On a disk.
+pub fn scratch() -> Scratch {
+    Scratch::within(Path::new(env!("CARGO_TARGET_TMPDIR")), "worker")
 }
 
 pub const BIG: usize = 3 << 20;
@@ -34,7 +19,7 @@ pub const BIG: usize = 3 << 20;
 #[track_caller]
 pub fn image(s: &Scratch) -> Option<PathBuf> {
     tane_test_support::has_kernel(tane::default_image())?;
-    let tree = s.0.join("tree");
+    let tree = s.join("tree");
     std::fs::create_dir_all(tree.join("d/deep")).expect("a directory");
     let write = |name: &str, data: &[u8]| std::fs::write(tree.join(name), data).expect("a file");
     write("hello", b"from the image\n");
@@ -43,7 +28,7 @@ pub fn image(s: &Scratch) -> Option<PathBuf> {
     for n in 0..100 {
         write(&format!("d/{n:03}"), n.to_string().as_bytes());
     }
-    let image = s.0.join("disk.img");
+    let image = s.join("disk.img");
     let made = tool("e2fsprogs", "mke2fs")?
         .args(["-qF", "-t", "ext4", "-d"])
         .args([&tree, &image])

@@ -2,11 +2,10 @@
 //! sources that change while they are read.
 
 use super::super::super::batch::{Op, BATCHES, DATA};
-use super::super::super::{Destination, Owner, Settings, Tally};
+use super::super::super::{Destination, Settings, Tally};
 use super::super::wire::{self, Put, HEADER};
 use super::super::{said, script, FromGofer};
 use super::{serve, Lender, Lent, Loan, Named, Terms, ToLender, Wanted};
-use crate::SparseMode;
 use std::fs::File;
 use std::io::ErrorKind::{InvalidData, UnexpectedEof};
 use std::io::{ErrorKind, Read, Write};
@@ -14,9 +13,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use tane_linux::{Errno, Host, Root, Sys};
+use tane_test_support::{Dice, Scratch};
 
 static HOST: Host = Host;
 /// What is in a file that nobody named, and what that is called.
@@ -24,15 +23,11 @@ const SECRET: &[u8] = b"to be kept";
 const HIDDEN: &[u8] = b"hidden-name";
 
 /// A directory with a source, `tree`, and beside it what nobody named.
-struct Rig(PathBuf);
-
-static RIGS: AtomicU32 = AtomicU32::new(0);
+struct Rig(Scratch);
 
 impl Rig {
     fn new() -> Rig {
-        let number = RIGS.fetch_add(1, Relaxed);
-        let name = format!("tane-lender-{}-{number}", std::process::id());
-        let rig = Rig(std::env::temp_dir().join(name));
+        let rig = Rig(Scratch::new("lender"));
         std::fs::create_dir_all(rig.at("tree/below")).expect("mkdir");
         std::fs::create_dir(rig.at("beside")).expect("mkdir");
         let hidden = Path::new("beside").join(std::ffi::OsStr::from_bytes(HIDDEN));
@@ -60,12 +55,6 @@ impl Rig {
             sources: names.iter().map(|name| self.named(name)).collect(),
             ..Wanted::default()
         }))
-    }
-}
-
-impl Drop for Rig {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -241,18 +230,6 @@ fn a_session_reads_what_it_was_given_and_nothing_else() {
     }
 }
 
-/// A generator of numbers that are the same each time (xorshift64).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % below as u64) as usize
-    }
-}
-
 #[test]
 fn a_writer_that_lies_learns_nothing_but_the_sources() {
     let rig = Rig::new();
@@ -407,13 +384,8 @@ fn a_lender_that_dies_is_an_error() {
         avoid: None,
     };
     let settings = Settings {
-        owner: Owner::Keep,
-        sparse: SparseMode::Auto,
-        no_clobber: false,
-        devices: false,
-        duplicates: false,
-        empty: false,
         no_umask: true,
+        ..Settings::default()
     };
     let tally = Tally::default();
     chosen.write(to, settings, &tally);

@@ -2,7 +2,7 @@
 
 use super::super::{files, wire, Terms, ToGofer};
 use super::wire::Put;
-use super::{adopt, all_kinds, batch, begin, enter, head, told, Peer, Rig, SETTINGS};
+use super::{adopt, all_kinds, batch, begin, enter, head, settings, told, Peer, Rig};
 use crate::batch::{Op, Sender};
 use crate::writer::Writer;
 use crate::Tally;
@@ -132,7 +132,7 @@ fn a_writer_finishes_a_file_where_it_began_or_not_at_all() {
         let shown = rig.0.as_os_str().as_bytes();
         let dir = Root::host(Sys(&HOST)).open_dir(shown).expect("open");
         let names = Some(vec![CString::from(c"new")]);
-        let mut writer = Writer::new(dir, shown, &report, SETTINGS).only(names, false);
+        let mut writer = Writer::new(dir, shown, &report, settings()).only(names, false);
         let ops = batch(|sender| {
             victim(sender);
             sender.push(Op::Leave);
@@ -155,7 +155,7 @@ fn in_a_directory_that_is_there_only_what_the_command_names_is_made() {
     let before = out.metadata().expect("stat").mode();
     let mut peer = rig.with_terms(Terms::Copy {
         place: out.as_os_str().as_bytes().to_vec(),
-        settings: SETTINGS,
+        settings: settings(),
         names: Some(vec![c"d".into()]),
         adopts: false,
     });
