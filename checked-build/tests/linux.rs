@@ -2,6 +2,9 @@
 //! outside its window nor files outside its directory; its faults and its time end it, and
 //! neither the kernel nor the process.
 
+mod common;
+
+use common::can_run;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -64,16 +67,6 @@ fn open(instance: &mut Instance, path: &str) -> u64 {
     let bytes = [path.as_bytes(), b"\0"].concat();
     assert!(instance.memory().write(at, &bytes));
     run(instance, "open_path", &[])
-}
-
-/// Whether modules run on this machine; else the test is skipped.
-#[track_caller]
-fn can_run() -> bool {
-    match tane_checked_run::lacks() {
-        Some(what) => tane_test_support::skip(what),
-        None => return true,
-    }
-    false
 }
 
 #[test]

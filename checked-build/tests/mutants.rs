@@ -2,6 +2,9 @@
 //! their window: each in a process of its own that may make no system call, among bytes
 //! that must stay. `TANE_MUTANTS` says how many, `TANE_SEED` which.
 
+mod common;
+
+use common::can_run;
 use std::path::Path;
 use tane_checked_build::{build, Options};
 use tane_checked_run::Instance;
@@ -115,16 +118,6 @@ unsafe fn run_jailed(module: &[u8]) -> i32 {
         (_, false) => 6,
         _ => 0,
     }
-}
-
-/// Whether modules run on this machine; else the test is skipped.
-#[track_caller]
-fn can_run() -> bool {
-    match tane_checked_run::lacks() {
-        Some(what) => tane_test_support::skip(what),
-        None => return true,
-    }
-    false
 }
 
 #[test]

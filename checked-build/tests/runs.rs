@@ -1,6 +1,9 @@
 //! C becomes a module that computes what the same C computes natively, and whose faults
 //! are traps.
 
+mod common;
+
+use common::can_run;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -53,16 +56,6 @@ fn computes_the_same(name: &str, n: u64, gcc: &[&str]) {
     let mut instance = Instance::new(&module, HEAP, Vec::new()).expect("an instance");
     let result = instance.call("work", &[n]).expect("it is exported");
     assert_eq!(result, Ok(native(&source, n)), "{name} {gcc:?}");
-}
-
-/// Whether modules run on this machine; else the test is skipped.
-#[track_caller]
-fn can_run() -> bool {
-    match tane_checked_run::lacks() {
-        Some(what) => tane_test_support::skip(what),
-        None => return true,
-    }
-    false
 }
 
 #[test]
