@@ -9,7 +9,7 @@ use super::wire::{self, Malformed, Put, Take, HEADER};
 use super::{files, script, FromGofer, Guard, Memory, Terms, ToGofer, FILES, LONGEST};
 use std::ffi::{CString, OsStr};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -115,11 +115,7 @@ impl Ear<'_> {
     }
 
     fn answer(&self, kind: FromGofer, fill: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
-        let mut message = Vec::new();
-        wire::begin(&mut message, kind as u32);
-        fill(&mut message);
-        wire::seal(&mut message);
-        (&*self.socket).write_all(&message)
+        wire::send(self.socket, kind as u32, fill)
     }
 }
 

@@ -1,6 +1,8 @@
 //! Numbers and byte strings in messages. Whoever takes one apart believes nothing of it.
 
 use super::super::batch::Span;
+use std::fs::File;
+use std::io::{self, Write};
 
 /// What a message begins with: its kind and the length of the rest, four bytes each.
 pub const HEADER: usize = 8;
@@ -49,6 +51,15 @@ pub fn begin(message: &mut Vec<u8>, kind: u32) {
 pub fn seal(message: &mut [u8]) {
     let length = (message.len() - HEADER) as u32;
     message[4..HEADER].copy_from_slice(&length.to_le_bytes());
+}
+
+/// Sends a whole message.
+pub fn send(mut socket: &File, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
+    let mut message = Vec::new();
+    begin(&mut message, kind);
+    fill(&mut message);
+    seal(&mut message);
+    socket.write_all(&message)
 }
 
 /// The kind and the length that a header tells.

@@ -107,11 +107,7 @@ impl Ear<'_> {
     }
 
     fn answer(&self, kind: FromGofer, fill: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
-        let mut message = Vec::new();
-        wire::begin(&mut message, kind as u32);
-        fill(&mut message);
-        wire::seal(&mut message);
-        { self.socket }.write_all(&message)
+        wire::send(self.socket, kind as u32, fill)
     }
 }
 
