@@ -74,6 +74,9 @@ pub const NR_SIGNALS: i64 = 0x7461_0006;
 pub const NR_TRAP: i64 = 0x7461_0007;
 pub const NR_FORK: i64 = 0x7461_0008;
 pub const NR_REAP: i64 = 0x7461_0009;
+pub const NR_TEXT: i64 = 0x7461_000a;
+pub const NR_PEEK: i64 = 0x7461_000b;
+pub const NR_POKE: i64 = 0x7461_000c;
 
 pub const WINDOW_SIZE: u64 = 1 << 32;
 

@@ -39,6 +39,11 @@ impl Gate {
 }
 
 impl Gate {
+    /// What [`Gate::call`] calls.
+    pub fn call_address(&self) -> u64 {
+        self.call
+    }
+
     /// A system call on the CPU at the GS base, for the task that is current there.
     ///
     /// The arguments are in registers all the way. What the kernel needs again it

@@ -7,6 +7,7 @@ use crate::call::Wait;
 use crate::clock::Clock;
 use crate::cpu::{Cpu, CpuNumber, Gate};
 use crate::futex;
+use crate::intercept::Interception;
 use crate::kernel::Doorbell;
 use crate::log::Log;
 use crate::memory::Memory;
@@ -15,7 +16,7 @@ use crate::run_counts::Counts;
 use crate::thread::Tid;
 use crate::{fork, service, signals};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockWriteGuard, Weak};
 use std::thread::JoinHandle;
 
 pub(crate) struct Inner {
@@ -33,6 +34,8 @@ pub(crate) struct Inner {
     pub first_base: u64,
     pub kept_bytes: u64,
     pub counts: Counts,
+    /// Who rewrites the code of programs.
+    pub interception: OnceLock<Arc<dyn Interception>>,
     cpus: Vec<Cpu>,
     doorbells: Vec<RwLock<Option<Arc<dyn Doorbell>>>>,
     /// Serialises requests through process 1's slot, in a kernel that is not shared.
@@ -123,6 +126,7 @@ impl Inner {
             clock: parts.clock,
             spin: parts.spin,
             counts: Counts::new(),
+            interception: OnceLock::new(),
             doorbells: (0..abi::MAX_DEVICES).map(|_| RwLock::new(None)).collect(),
             init: Mutex::new(()),
             member,

@@ -25,6 +25,8 @@
 //! run_counts.rs what programs asked for, counted
 //! run_block.rs what each keeps beside its stack
 //! run_enter.rs the way into the program and back
+//! run_gate.rs  the short way of calls that were rewritten to jumps
+//! intercept.rs who rewrites them
 //! run_handlers.rs what signal handlers do when it comes in
 //! ops.rs       what the kernel asks of its host
 //! clock.rs     the host's clocks, or time that stands still
@@ -61,6 +63,7 @@ mod fork;
 mod futex;
 mod image;
 mod inner;
+mod intercept;
 mod kernel;
 mod log;
 mod member;
@@ -75,6 +78,7 @@ mod run;
 mod run_block;
 mod run_counts;
 mod run_enter;
+mod run_gate;
 mod run_handlers;
 mod service;
 mod shared;
@@ -91,6 +95,7 @@ pub use bias::prepare;
 pub use boot::{BootError, Builder, MEMORY};
 pub use clock::Deterministic;
 pub use image::{Image, ImageError};
+pub use intercept::{Interception, ProgramCode, ProgramText, GATE};
 pub use kernel::{Doorbell, Interrupter, Kernel, Layout};
 pub use program::{Diversion, Program, BELOW};
 pub use provisions::provide;

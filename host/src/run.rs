@@ -2,11 +2,13 @@
 //! system calls, faults and signals. Each thread of a program is one of the host's. The
 //! addresses show one process at a time, and the kernel says whose threads may run.
 
-use crate::abi;
+use crate::abi::{self, EXIT_RETURNED};
 use crate::call::{Caller, Wait};
+use crate::cpu::Cpu;
 use crate::inner::Inner;
+use crate::intercept::ProgramCode;
 use crate::kernel::Kernel;
-use crate::run_block::{self, Owned, Reason};
+use crate::run_block::{self, Owned, Reason, Trap};
 use crate::run_counts::ProgramCounts;
 use crate::thread;
 use crate::thread_slot::ThreadSlot;
@@ -117,11 +119,11 @@ fn first(
     tell: &Told,
 ) -> Result<(), SpawnError> {
     thread::block_signals();
-    let block = Owned::new().map_err(SpawnError::Io)?;
+    let inner = kernel.inner();
+    let block = Owned::new(inner).map_err(SpawnError::Io)?;
     block
         .install()
         .map_err(|_| SpawnError::Host("its kernel has no syscall user dispatch (Linux 5.11)"))?;
-    let inner = kernel.inner();
     let (pid, caller) = thread::attach_process(inner, block.address()).map_err(|e| match e {
         libc::ENOSYS => SpawnError::Image,
         libc::EBUSY => SpawnError::Busy,
@@ -141,20 +143,48 @@ fn run(kernel: &Arc<Inner>, caller: Caller, block: &Owned) {
     let slot = caller.slot;
     let gone = || slot.task().load(Ordering::Acquire) == 0 || kernel.is_dead();
     let ask = |nr, args: [u64; 6]| kernel.request(caller, nr, &args, Wait::Inside);
+    let code = ProgramCode::new(kernel, caller);
     while !gone() {
+        block.follow(kernel, slot);
+        // Time that stands still goes on at the end of calls.
+        let slow = kernel.counts.are_kept() || kernel.clock.is_still();
         // SAFETY: the task is there, waiting for this thread.
-        let (reason, regs) = unsafe { (block.enter(), block.regs()) };
+        let (reason, regs) = unsafe { (block.enter(slot, slow), block.regs()) };
         if kernel.is_dead() {
             return;
         }
         let answer = match reason {
             Reason::Call => {
-                let args = [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9];
-                let number = call_number(regs.orig_rax);
-                kernel.counts.call(number, || kernel.call(number, args))
+                kernel.counts.by_signal();
+                let behind = regs.rip;
+                let answer = call(kernel, regs);
+                if let Some(interception) = kernel.interception.get().filter(|_| !gone()) {
+                    interception.trapped(&code, behind);
+                }
+                answer
+            }
+            Reason::CallAtGate => call(kernel, regs),
+            Reason::Disturbed(exit) => {
+                match kernel.after_gate(caller, block.shown(), exit) {
+                    // As it looked before the vector registers were there.
+                    answer if !gone() && is_interrupted(answer) => {
+                        regs.rax = answer as u64;
+                        ask(abi::NR_SIGNALS, [0; 6])
+                    }
+                    answer => answer,
+                }
+            }
+            Reason::Ended => {
+                kernel.counts.signal();
+                ask(abi::NR_SIGNALS, [0; 6])
             }
             Reason::Trap(trap) => {
+                if let Some(on) = resume(kernel, &code, &trap, regs.rip) {
+                    regs.rip = on;
+                    continue;
+                }
                 kernel.counts.fault();
+                in_its_own_code(kernel, &code, regs);
                 ask(
                     abi::NR_TRAP,
                     [
@@ -169,6 +199,7 @@ fn run(kernel: &Arc<Inner>, caller: Caller, block: &Owned) {
             }
             Reason::Called => {
                 kernel.counts.signal();
+                in_its_own_code(kernel, &code, regs);
                 regs.orig_rax = u64::MAX;
                 ask(abi::NR_SIGNALS, [0; 6])
             }
@@ -178,6 +209,46 @@ fn run(kernel: &Arc<Inner>, caller: Caller, block: &Owned) {
         }
         // SAFETY: as above; the answer may be to other registers than before.
         unsafe { block.regs() }.rax = answer as u64;
+    }
+}
+
+fn call(kernel: &Arc<Inner>, regs: &abi::PtRegs) -> i64 {
+    let args = [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9];
+    let number = call_number(regs.orig_rax);
+    kernel.counts.call(number, || kernel.call(number, args))
+}
+
+/// Linux's ERESTARTSYS and the like: no result, but what is done when signals are.
+fn is_interrupted(answer: i64) -> bool {
+    (-516..=-512).contains(&answer)
+}
+
+/// Where a program goes on that met a trap of who rewrites its code.
+fn resume(kernel: &Inner, code: &ProgramCode, trap: &Trap, rip: u64) -> Option<u64> {
+    const BREAKPOINT: u64 = 3;
+    let interception = kernel.interception.get()?;
+    let is_one = trap.signal == libc::SIGTRAP && trap.vector == BREAKPOINT;
+    is_one.then(|| interception.resume(code, rip - 1)).flatten()
+}
+
+/// What signals show of the program is where it would be had nobody rewritten it.
+fn in_its_own_code(kernel: &Inner, code: &ProgramCode, regs: &mut abi::PtRegs) {
+    let interception = kernel.interception.get();
+    if let Some(original) = interception.and_then(|it| it.original(code, regs.rip)) {
+        regs.rip = original;
+    }
+}
+
+impl Inner {
+    /// The end of a call by the gate that was not over when the kernel came back.
+    fn after_gate(&self, caller: Caller, cpu: Cpu, exit: abi::Exit) -> i64 {
+        if exit.reason == EXIT_RETURNED {
+            cpu.leave_disturbed();
+            self.do_errands(cpu, caller.tid);
+            return exit.ret;
+        }
+        cpu.unbias(caller.slot);
+        self.finish(caller, cpu, exit.reason)
     }
 }
 
@@ -194,7 +265,7 @@ fn call_number(nr: u64) -> i64 {
 /// The host operation `new_thread`: another thread of a program, or of its child.
 pub fn new_thread(kernel: &Inner) -> Option<ThreadSlot> {
     let kernel = crate::inner::find(kernel.id)?;
-    let block = Owned::new().ok()?;
+    let block = Owned::new(&kernel).ok()?;
     let slot = kernel.area.take_slot(kernel.process())?;
     slot.program().store(block.address(), Ordering::Relaxed);
     // SAFETY: the slot is nobody's yet.

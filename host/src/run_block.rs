@@ -4,12 +4,21 @@
 //!
 //! The thread runs the program as a hypervisor runs a guest: [`Owned::enter`] returns
 //! when the program wants something. A system call is a signal of the host's kernel
-//! (syscall user dispatch: prctl(2)), a fault is one anyway. Their handler writes the
-//! registers to where the kernel keeps them, and returns to the end of `enter`.
+//! (syscall user dispatch: prctl(2)) or a jump (`run_gate.rs`), a fault is a signal anyway.
+//! Their handler writes the registers to where the kernel keeps them, and returns to the
+//! end of `enter`.
+//!
+//! ```text
+//! signal stack | block | struct tane_caller | a mapping of the virtual CPU | GS base
+//! ```
 
 use crate::abi;
-use crate::cpu;
+use crate::address::Virtual;
+use crate::cpu::{self, Cpu, CpuNumber};
+use crate::inner::Inner;
 use crate::run_enter::tane_run_enter;
+use crate::run_gate;
+use crate::thread_slot::ThreadSlot;
 use std::io;
 use std::mem::{offset_of, MaybeUninit};
 use std::ptr;
@@ -17,10 +26,18 @@ use std::sync::atomic::{fence, AtomicU8, Ordering};
 
 pub const MAGIC: u64 = 0x6d61_7267_6f72_7074;
 /// Room for the block, whole pages.
-pub const BLOCK_SIZE: usize = 8192;
-/// The signal stack behind it, of a size that nobody else's has.
+const BLOCK_SIZE: usize = 8192;
+/// The signal stack before it, of a size that nobody else's has.
 pub const STACK_SIZE: usize = (128 << 10) - 0x140;
-const MAPPED: usize = BLOCK_SIZE + (128 << 10);
+/// From the signal stack's beginning to the block.
+pub const BLOCK_AT: usize = 128 << 10;
+/// From the block to the thread's `struct tane_caller`, behind which its CPU is mapped.
+pub const CALLER_AT: usize = BLOCK_SIZE;
+/// From the block to the GS base.
+pub const FROM_BASE: usize = BLOCK_SIZE + 2 * abi::VCPU_SIZE;
+const MAPPED: usize = BLOCK_AT + FROM_BASE;
+
+const _: () = assert!(size_of::<abi::Caller>() <= abi::VCPU_SIZE);
 
 /// x87, SSE, AVX and AVX-512: what is saved. Protection keys stay as they are.
 const FEATURES: u64 = 0xe7;
@@ -45,8 +62,26 @@ pub struct Block {
     /// 1: in the program, on the way there or on the way back.
     pub out: AtomicU8,
     pub reason: AtomicU8,
+    /// 1: no call goes the short way through the gate.
+    pub slow: AtomicU8,
     pub trap: Trap,
+    /// Where rewritten system calls jump to: at [`GATE`] from the GS base.
+    pub gate: u64,
+    pub self_: *mut Block,
+    /// Its request slot.
+    pub slot: u64,
+    /// The kernel's: `tane_image.call`.
+    pub call: u64,
+    /// `program.xfeatures`, when the vector registers are there.
+    pub features: u64,
+    /// Where the call under way by the gate goes on.
+    pub resume: u64,
+    /// What the kernel gave back, if that was not the end of it.
+    pub exit: [u64; 2],
 }
+
+/// Where programs find the address of the gate, from the GS base.
+pub const GATE: i32 = offset_of!(Block, gate) as i32 - FROM_BASE as i32;
 
 const _: () = assert!(size_of::<Block>() <= BLOCK_SIZE);
 
@@ -64,8 +99,14 @@ pub struct Trap {
 
 /// Why a program's thread came in.
 pub enum Reason {
-    /// Its registers say for which.
+    /// Its registers say for which; by the signal.
     Call,
+    /// The same, by the gate.
+    CallAtGate,
+    /// A call by the gate has not ended with this.
+    Disturbed(abi::Exit),
+    /// A call by the gate has ended, and signals wait.
+    Ended,
     Trap(Trap),
     /// Signals wait for it.
     Called,
@@ -74,6 +115,9 @@ pub enum Reason {
 pub const CALL: u8 = 0;
 pub const TRAP: u8 = 1;
 pub const CALLED: u8 = 2;
+pub const CALL_AT_GATE: u8 = 3;
+pub const DISTURBED: u8 = 4;
+pub const ENDED: u8 = 5;
 
 /// A block that is this thread's, or will be another's. Unmapped when dropped.
 pub struct Owned(*mut Block);
@@ -82,7 +126,7 @@ pub struct Owned(*mut Block);
 unsafe impl Send for Owned {}
 
 impl Owned {
-    pub fn new() -> io::Result<Self> {
+    pub fn new(kernel: &Inner) -> io::Result<Self> {
         // SAFETY: a fresh mapping, all zeros.
         unsafe {
             let at = libc::mmap(
@@ -96,13 +140,44 @@ impl Owned {
             if at == libc::MAP_FAILED {
                 return Err(io::Error::last_os_error());
             }
-            let block = at.cast::<Block>();
+            let block = at.byte_add(BLOCK_AT).cast::<Block>();
             (*block).magic = MAGIC;
             (*block).program.xstate = &raw const (*block).xstate as u64;
             let (features, size) = vector_state();
             (*block).program.xfeatures = features;
+            (*block).features = features;
             (*block).program.xstate_size = size;
-            Ok(Self(block))
+            (*block).self_ = block;
+            (*block).gate = run_gate::address();
+            (*block).call = kernel.gate.call_address();
+            let owned = Self(block);
+            owned.show(kernel, kernel.cpu(CpuNumber::FIRST))?;
+            Ok(owned)
+        }
+    }
+
+    fn base(&self) -> u64 {
+        self.0 as u64 + FROM_BASE as u64
+    }
+
+    /// Have this CPU where the gate looks for it.
+    fn show(&self, kernel: &Inner, cpu: Cpu) -> io::Result<()> {
+        let at = Virtual(self.base() - abi::VCPU_SIZE as u64);
+        kernel.memory.show_area(at, cpu.ptr().cast())
+    }
+
+    /// The CPU there: of a call that was [`Reason::Disturbed`] the one that it came out of.
+    pub fn shown(&self) -> Cpu {
+        // SAFETY: one is mapped there as long as the block exists.
+        unsafe { Cpu::new(Cpu::here_at(self.base())) }
+    }
+
+    /// The CPU that the task was last inside of is the one to try first.
+    pub fn follow(&self, kernel: &Inner, slot: ThreadSlot) {
+        let number = slot.vcpu().load(Ordering::Relaxed);
+        if self.shown().number().0 != number {
+            // Without it every call goes the long way: slower, and no less right.
+            self.show(kernel, kernel.cpu(CpuNumber(number))).ok();
         }
     }
 
@@ -118,7 +193,7 @@ impl Owned {
         const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
         const PR_SYS_DISPATCH_ON: u64 = 1;
         let stack = libc::stack_t {
-            ss_sp: (self.0 as usize + BLOCK_SIZE) as *mut libc::c_void,
+            ss_sp: (self.0 as usize - BLOCK_AT) as *mut libc::c_void,
             ss_flags: 0,
             ss_size: STACK_SIZE,
         };
@@ -162,16 +237,34 @@ impl Owned {
         unsafe { &mut *(self.block().program.regs as *mut abi::PtRegs) }
     }
 
-    /// Go out with the registers that are there, until the program comes in.
+    /// Go out with the registers that are there, until the program comes in. `slow`: its
+    /// calls shall all end this, also those by the gate.
     ///
     /// # Safety
-    /// As for [`Self::regs`]; the block is this thread's.
-    pub unsafe fn enter(&self) -> Reason {
+    /// As for [`Self::regs`]; the block is this thread's, whose slot that is.
+    pub unsafe fn enter(&self, slot: ThreadSlot, slow: bool) -> Reason {
         self.block().reason.store(CALLED, Ordering::Relaxed);
-        // SAFETY: comes back as from any function, with all registers it must keep.
-        unsafe { tane_run_enter(self.0) };
+        self.block().slow.store(slow.into(), Ordering::Relaxed);
+        // SAFETY: comes back as from any function, with all registers it must keep. What
+        // the kernel has spared since were registers of the host's code.
+        unsafe {
+            (*self.0).slot = slot.address();
+            let caller = self.0.byte_add(CALLER_AT).cast::<abi::Caller>();
+            (&raw mut (*caller).saved).write(0);
+            cpu::set_gs(self.base());
+            tane_run_enter(self.0);
+        }
         match self.block().reason.load(Ordering::Relaxed) {
             CALL => Reason::Call,
+            CALL_AT_GATE => Reason::CallAtGate,
+            ENDED => Reason::Ended,
+            DISTURBED => {
+                let [ret, reason] = self.block().exit;
+                Reason::Disturbed(abi::Exit {
+                    ret: ret as i64,
+                    reason,
+                })
+            }
             // SAFETY: written by a handler of this thread.
             TRAP => Reason::Trap(unsafe { (*self.0).trap }),
             _ => {
@@ -225,7 +318,7 @@ impl Drop for Owned {
                 none.ss_flags = libc::SS_DISABLE;
                 libc::sigaltstack(&raw const none, ptr::null_mut());
             }
-            libc::munmap(self.0.cast(), MAPPED);
+            libc::munmap(self.0.byte_sub(BLOCK_AT).cast(), MAPPED);
         }
     }
 }

@@ -26,6 +26,8 @@ pub struct CallCount {
 pub struct ProgramCounts {
     /// By number; none that was not made.
     pub calls: Vec<CallCount>,
+    /// Calls that came by a signal of the host's, not by the gate; since the beginning.
+    pub calls_by_signal: u64,
     /// Pages that were touched for the first time, and other exceptions.
     pub faults: u64,
     /// How often a thread was called in for signals.
@@ -44,6 +46,7 @@ struct One {
 pub struct Counts {
     on: AtomicBool,
     calls: Box<[One]>,
+    by_signal: AtomicU64,
     faults: AtomicU64,
     signals: AtomicU64,
     refused: AtomicU64,
@@ -54,6 +57,7 @@ impl Counts {
         Self {
             on: AtomicBool::new(false),
             calls: (0..=OTHERS).map(|_| One::default()).collect(),
+            by_signal: AtomicU64::new(0),
             faults: AtomicU64::new(0),
             signals: AtomicU64::new(0),
             refused: AtomicU64::new(0),
@@ -62,6 +66,10 @@ impl Counts {
 
     pub fn begin(&self) {
         self.on.store(true, Relaxed);
+    }
+
+    pub fn are_kept(&self) -> bool {
+        self.on.load(Relaxed)
     }
 
     /// A system call, which `call` makes.
@@ -96,6 +104,10 @@ impl Counts {
         }
     }
 
+    pub fn by_signal(&self) {
+        self.by_signal.fetch_add(1, Relaxed);
+    }
+
     pub fn fault(&self) {
         self.faults.fetch_add(1, Relaxed);
     }
@@ -113,6 +125,7 @@ impl Counts {
         });
         ProgramCounts {
             calls: calls.filter(|one| one.calls != 0).collect(),
+            calls_by_signal: self.by_signal.load(Relaxed),
             faults: self.faults.load(Relaxed),
             signals: self.signals.load(Relaxed),
             refused_processes: self.refused.load(Relaxed),

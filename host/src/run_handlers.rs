@@ -4,9 +4,10 @@
 
 use crate::abi;
 use crate::run_block::{
-    Block, Trap, ALLOW, BLOCK, BLOCK_SIZE, CALL, CALLED, MAGIC, STACK_SIZE, TRAP,
+    Block, Trap, ALLOW, BLOCK, BLOCK_AT, CALL, CALLED, MAGIC, STACK_SIZE, TRAP,
 };
 use crate::run_enter::{is_entering, tane_run_back, tane_run_left};
+use crate::run_gate::{self, tane_run_gate_out, Place};
 use std::sync::atomic::Ordering;
 
 /// The block of the thread that a handler interrupted, if it runs a program.
@@ -20,7 +21,7 @@ unsafe fn of(context: *const libc::c_void) -> Option<*mut Block> {
         if stack.ss_size != STACK_SIZE {
             return None;
         }
-        let block = (stack.ss_sp as usize - BLOCK_SIZE) as *mut Block;
+        let block = (stack.ss_sp as usize + BLOCK_AT) as *mut Block;
         ((*block).magic == MAGIC).then_some(block)
     }
 }
@@ -36,6 +37,17 @@ fn divert(block: *mut Block, regs: &mut [i64; 23], to: unsafe extern "sysv64" fn
     regs[libc::REG_RDI as usize] = block as i64;
     regs[libc::REG_RIP as usize] = to as usize as i64;
     // As at the start of any function.
+    regs[libc::REG_EFL as usize] = 0x202;
+}
+
+/// In a handler: what the gate has loaded since `tane_run_gate_out` it loads once more.
+fn go_out_again(block: *mut Block, regs: &mut [i64; 23]) {
+    // SAFETY: of this thread.
+    let (sp, theirs) = unsafe { ((*block).host_sp, (*block).program.regs) };
+    regs[libc::REG_RSP as usize] = sp as i64;
+    regs[libc::REG_RDI as usize] = block as i64;
+    regs[libc::REG_RSI as usize] = theirs as i64;
+    regs[libc::REG_RIP as usize] = tane_run_gate_out as *const () as i64;
     regs[libc::REG_EFL as usize] = 0x202;
 }
 
@@ -114,8 +126,9 @@ pub unsafe fn trap(signal: i32, info: *const libc::siginfo_t, context: *mut libc
             return false;
         }
         let code = (*info).si_code;
-        if code <= 0 {
-            // Somebody sent it: to this process, not to the program.
+        // Somebody sent it: to this process, not to the program. Or the program has set
+        // TF, and the gate's instructions are not for it to step through.
+        if code <= 0 || (signal == libc::SIGTRAP && run_gate::place(regs).is_some()) {
             return true;
         }
         (*block).trap = Trap {
@@ -147,11 +160,17 @@ pub unsafe fn called(context: *mut libc::c_void) {
         let regs = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
         if is_entering(regs) {
             divert(block, regs, tane_run_back, CALLED);
-        } else if is_in_program(block) {
+            return;
+        }
+        let place = run_gate::place(regs);
+        if is_in_program(block) && place.is_none() {
             save(block, regs, u64::MAX);
             divert(block, regs, tane_run_left, CALLED);
-        } else {
-            (*block).called.store(1, Ordering::Relaxed);
+            return;
+        }
+        (*block).called.store(1, Ordering::Relaxed);
+        if is_in_program(block) && matches!(place, Some(Place::Out)) {
+            go_out_again(block, regs);
         }
     }
 }

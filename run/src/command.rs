@@ -1,6 +1,7 @@
 //! What to run, and starting it.
 
 use crate::child::Child;
+use crate::intercept::Intercept;
 use crate::path;
 use crate::prepared::Prepared;
 use crate::refusal::explain;
@@ -114,6 +115,7 @@ impl Command {
             .map_err(|_| self.refused("an argument has a zero byte in it".into()))?;
         let (standard, pumps) = connect(kernel, streams).map_err(|e| Error::System("a pipe", e))?;
         let ends = [0, 1, 2].map(|number: usize| standard.0[number].fd);
+        kernel.intercept(Arc::new(Intercept::default()));
         let failed = Arc::new(OnceLock::new());
         let told = failed.clone();
         let (started, answer) =

@@ -18,15 +18,17 @@
 //! pipe.rs      a pipe inside the kernel
 //! path.rs      where a program is found
 //! refusal.rs   why one cannot be executed, in words
+//! intercept/   its system calls become jumps to the kernel's gate
 //! ```
 //!
 //! Programs fork, execute others and have threads; on a kernel of several CPUs there is one
 //! process at a time. See docs/run.md.
 //!
-//! Imports of ours: `tane`.
+//! Imports of ours: `tane`, `tane-rewrite`.
 
 mod child;
 mod command;
+mod intercept;
 mod path;
 mod pipe;
 mod prepared;

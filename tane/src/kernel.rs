@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-use tane_host::ProgramCounts;
+use tane_host::{Interception, ProgramCounts};
 use tane_linux::Linux;
 
 /// The most descriptors a Linux process may have: /proc/sys/fs/nr_open.
@@ -213,6 +213,14 @@ impl Kernel {
             };
             Error::from_source(errno, "spawn", error)
         })
+    }
+
+    /// Have this make jumps to the kernel's gate of the system calls of this kernel's
+    /// programs, which are signals of the host's without: once, the first stays.
+    pub fn intercept(&self, with: Arc<dyn Interception>) {
+        if let Machine::Tane(kernel) = &self.inner.machine {
+            kernel.intercept(with);
+        }
     }
 
     /// From now on count the system calls of programs ([`Self::spawn`]), and their time.

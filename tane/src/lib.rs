@@ -126,6 +126,11 @@ pub use volumes::{Protector, ProtectorKind, Volume, VolumeKind, VolumeOptions, V
 pub use tane_host::{prepare, CallCount, ProgramCounts, MEMORY};
 pub use tane_linux::{Content, Extent, SharedPart};
 
+/// What makes jumps of programs' system calls ([`Kernel::intercept`]).
+pub mod programs {
+    pub use tane_host::{Interception, ProgramCode, ProgramText, GATE};
+}
+
 /// What can back a disk: the trait, and implementations of it.
 pub use tane_images as images;
 /// Confines this process, so that hostile images can do nothing outside of it.

@@ -37,4 +37,4 @@ pub use elf::{BadElf, Elf, Segment};
 pub use map::{original, resume, Entry, Resume, NOWHERE};
 pub use moved::{Moved, Piece, Step, WhyNot};
 pub use plan::{Changed, Layout, Patch, Plan, When};
-pub use site::{find, Class, Counts, Site};
+pub use site::{find, Class, Counts, Site, SYSCALL};

@@ -1,14 +1,16 @@
 //! The code that a patched site jumps to.
 //!
 //! ```text
-//! a, and before:                    b, c:    lea rcx, [1f]
-//!       mov eax, number, or what was moved   jmp *%gs:gate
-//!       lea rcx, [behind syscall]         1: lea rcx, [behind syscall]
+//! a, and before:                    b, c:    lea r11, [behind syscall]
+//!       mov eax, number, or what was moved   lea rcx, [1f]
+//!       lea r11, [behind syscall]            jmp *%gs:gate
+//!       mov rcx, r11                      1: lea rcx, [behind syscall]
 //!       jmp *%gs:gate                        what was moved
 //!                                            jmp behind it
 //! ```
 //!
-//! The gate comes back by `jmp *%rcx`, with r11 as the flags were. Nothing here writes
+//! The gate learns by r11 where the program takes itself to be, and comes back by
+//! `jmp *%rcx`, with r11 as the flags were. Nothing here writes
 //! flags or memory, or needs a stack, but what was moved as it did; of registers
 //! rcx, which in the end is the address behind the `syscall`, as the processor leaves it.
 //! All addresses are relative, so that a region serves every mapping of the text that it
@@ -31,8 +33,8 @@ pub struct Trampoline {
 
 /// Bytes of a trampoline behind what was before the `syscall`, and before what was behind
 /// it.
-pub const TO_GATE: usize = 15;
-pub const BEFORE_MOVED: usize = 22;
+pub const TO_GATE: usize = 18;
+pub const BEFORE_MOVED: usize = 29;
 
 /// Bytes of one that moves these.
 pub fn length_of_moved(moved: &Moved) -> usize {
@@ -62,7 +64,8 @@ impl Trampoline {
         it.stands_for(site - length as i64);
         it.push(&code[site as usize - length..site as usize]);
         it.stands_for(site);
-        it.load_rcx(site + SYSCALL.len() as i64);
+        it.load_r11(site + SYSCALL.len() as i64);
+        it.push(&[0x4c, 0x89, 0xd9]); // mov rcx, r11
         it.jump_to_gate(gate);
         it.end()
     }
@@ -72,7 +75,8 @@ impl Trampoline {
         let mut it = Trampoline::new(start);
         let behind = site + SYSCALL.len() as i64;
         it.stands_for(site);
-        it.load_rcx(start + 15);
+        it.load_r11(behind);
+        it.load_rcx(start + 22);
         it.jump_to_gate(gate);
         it.stands_for(behind);
         it.load_rcx(behind);
@@ -130,6 +134,11 @@ impl Trampoline {
     /// `lea rcx, [rip + ...]`
     fn load_rcx(&mut self, to: i64) {
         self.jump(&[0x48, 0x8d, 0x0d], to);
+    }
+
+    /// `lea r11, [rip + ...]`
+    fn load_r11(&mut self, to: i64) {
+        self.jump(&[0x4c, 0x8d, 0x1d], to);
     }
 
     /// `jmp *%gs:gate`

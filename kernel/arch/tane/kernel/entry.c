@@ -251,6 +251,9 @@ static void tane_request(struct tane_thread *slot)
 		do_exit(0);
 	case TANE_NR_SIGNALS:
 	case TANE_NR_TRAP:
+	case TANE_NR_TEXT:
+	case TANE_NR_PEEK:
+	case TANE_NR_POKE:
 		ret = IS_ENABLED(CONFIG_TANE_RUN) && tane_runs_program() ?
 			tane_program_request(slot) : -ENOSYS;
 		break;

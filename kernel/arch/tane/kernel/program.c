@@ -170,6 +170,14 @@ long tane_program_request(struct tane_thread *slot)
 	int signal = slot->args[3], code = slot->args[4];
 
 	local_irq_enable();
+	if (slot->nr >= TANE_NR_TEXT) {
+		long ret = tane_text_request(slot->nr, slot->args[0],
+					     (void *)slot->args[1],
+					     slot->args[2]);
+
+		local_irq_disable();
+		return ret;
+	}
 	if (slot->nr == TANE_NR_TRAP) {
 		thread->cr2 = slot->args[0];
 		thread->error_code = slot->args[1];
@@ -187,14 +195,32 @@ long tane_program_request(struct tane_thread *slot)
 	return tane_leave_to_program(regs->rax);
 }
 
-/* The end of any way back to the program, interrupts off: what is in rax then. */
+/* Whether a call of current's came by the gate, which leaves vector registers alone. */
+static bool tane_is_in_gate(void)
+{
+	struct tane_program *program = current->thread.program;
+
+	return program && !READ_ONCE(program->xfeatures);
+}
+
+/*
+ * The end of any way back to the program, interrupts off: what is in rax then.
+ * After a call by the gate the program's vector registers are not here, so that
+ * its signals wait until its thread asks for them.
+ */
 long tane_leave_to_program(long ret)
 {
 	struct pt_regs *regs = current_pt_regs();
 	unsigned long work;
 
 	regs->rax = ret;
-	while ((work = READ_ONCE(current_thread_info()->flags)) & _TIF_WORK_MASK) {
+	while ((work = READ_ONCE(current_thread_info()->flags) &
+		       _TIF_WORK_MASK)) {
+		if (tane_is_in_gate() && tane_is_called_in()) {
+			work &= ~_TIF_SIGNALS;
+			if (!work)
+				break;
+		}
 		local_irq_enable();
 		if (work & _TIF_NEED_RESCHED)
 			schedule();

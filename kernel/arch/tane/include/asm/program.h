@@ -15,6 +15,9 @@ struct tane_program;
 bool tane_may_exec(void);
 void tane_init_xstate(struct tane_program *program);
 
+/* kernel/text.c: its code. */
+long tane_text_request(u32 nr, unsigned long address, void *bytes, size_t len);
+
 /* kernel/window.c: whose memory the window shows. */
 struct mm_struct *tane_window(void);
 void tane_show_window(struct mm_struct *mm);

@@ -113,12 +113,12 @@ struct tane_vcpu {
 					 * tane_thread.gone says of all its slots; its
 					 * status as wait(2) gives it
 					 */
-/* And of a program's thread, whose registers say what it was doing. */
+/* Of a program's thread, whose registers say what it did, and of its memory as ptrace(2): */
 #define TANE_NR_SIGNALS	0x74610006	/* it was called in: signals wait for it */
-#define TANE_NR_TRAP	0x74610007	/* args: address, x86 error code, x86 vector,
-					 * the host's signal and its code
-					 */
-
+#define TANE_NR_TRAP	0x74610007	/* args: address, x86's error, vector; signal, its code */
+#define TANE_NR_TEXT	0x7461000a	/* args: address, 48 bytes: see text.c */
+#define TANE_NR_PEEK	0x7461000b	/* args: address, where to, bytes; how many it were */
+#define TANE_NR_POKE	0x7461000c	/* the same; one store if in eight aligned bytes */
 /* One host thread's request slot. Written by the host while IDLE or DONE. */
 struct tane_thread {
 	__u32 state;		/* both  futex */
@@ -148,7 +148,7 @@ struct tane_program {
 	__u64 regs;		/* K  struct pt_regs of its task: the program's registers */
 	__u64 fs_base;		/* both  the program's */
 	__u64 xstate;		/* H  its vector registers: XSAVE's standard format */
-	__u64 xfeatures;	/* H  the components in there */
+	__u64 xfeatures;	/* H  the components in there: 0 in a call by the gate */
 	__u32 xstate_size;	/* H  bytes */
 	__u32 tid;		/* H  the host thread's id */
 };
