@@ -32,8 +32,21 @@ const WORTH_A_LOOK: u32 = 1024;
 const MOST_PLACES: usize = 1 << 16;
 
 /// What [`tane::Kernel::intercept`] takes.
-#[derive(Default)]
-pub struct Intercept(Mutex<State>);
+pub struct Intercept {
+    state: Mutex<State>,
+    worth_a_patch: u32,
+    worth_a_look: u32,
+}
+
+impl Default for Intercept {
+    fn default() -> Self {
+        Self {
+            state: Mutex::default(),
+            worth_a_patch: WORTH_A_PATCH,
+            worth_a_look: WORTH_A_LOOK,
+        }
+    }
+}
 
 #[derive(Default)]
 struct State {
@@ -51,8 +64,18 @@ struct Place {
 }
 
 impl Intercept {
+    /// One that changes each place at its first trap: for tests of what becomes of it.
+    #[doc(hidden)]
+    pub fn at_once() -> Self {
+        Self {
+            worth_a_patch: 1,
+            worth_a_look: 1,
+            ..Self::default()
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -65,18 +88,18 @@ impl Interception for Intercept {
         }
         let place = state.places.entry(site).or_insert(Place {
             traps: 0,
-            next: WORTH_A_PATCH,
+            next: self.worth_a_patch,
         });
         place.traps += 1;
         if place.traps < place.next {
             return;
         }
         let traps = place.traps;
-        let done = state.patch(program, site);
+        let done = state.patch(program, site, self.worth_a_patch, self.worth_a_look);
         if let Some(place) = state.places.get_mut(&site) {
             place.next = match done {
                 Done::Patched => 0,
-                Done::NotYet => traps.saturating_add(WORTH_A_PATCH),
+                Done::NotYet => traps.saturating_add(self.worth_a_patch),
                 // Perhaps another program is there by then.
                 Done::Never => traps.saturating_mul(4),
             };
@@ -111,7 +134,7 @@ enum Done {
 }
 
 impl State {
-    fn patch(&mut self, program: &ProgramCode, site: u64) -> Done {
+    fn patch(&mut self, program: &ProgramCode, site: u64, more: u32, enough: u32) -> Done {
         let Ok(text) = program.text(site) else {
             return Done::Never;
         };

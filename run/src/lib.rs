@@ -38,5 +38,7 @@ mod streams;
 
 pub use child::{end_all, Child, Ending, Handle};
 pub use command::{Command, Error};
+#[doc(hidden)]
+pub use intercept::Intercept;
 pub use path::DEFAULT as DEFAULT_PATH;
 pub use streams::Streams;

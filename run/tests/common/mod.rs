@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command as HostCommand, Stdio};
 use std::sync::{Arc, Mutex};
 use tane::Kernel;
-use tane_run::{Child, Command, Streams};
+use tane_run::{Child, Command, Intercept, Streams};
 
 /// One kernel with room for programs fits into a process: tests take turns. The kernel has
 /// /tmp, the program as /bin/program, and two CPUs.
@@ -159,11 +159,17 @@ pub fn same(program: &Path, words: &[&str], input: &'static [u8]) {
 /// The same with so many CPUs.
 #[track_caller]
 pub fn same_of(cpus: u32, program: &Path, words: &[&str], input: &'static [u8]) {
+    let mut all = vec!["/bin/program"];
+    all.extend(words);
+    let theirs = on_the_host(program, words, input);
     with_kernel_of(cpus, program, |kernel| {
-        let mut all = vec!["/bin/program"];
-        all.extend(words);
         let ours = here(kernel, &all, input);
-        let theirs = on_the_host(program, words, input);
+        assert_eq!(ours, theirs, "{}", kernel.dmesg());
+    });
+    // The same, with each place that calls changed as soon as it does.
+    with_kernel_of(cpus, program, |kernel| {
+        kernel.intercept(Arc::new(Intercept::at_once()));
+        let ours = here(kernel, &all, input);
         assert_eq!(ours, theirs, "{}", kernel.dmesg());
     });
 }
