@@ -138,10 +138,7 @@ impl State {
         let Ok(text) = program.text(site) else {
             return Done::Never;
         };
-        let Some(known) = self
-            .files
-            .worth(program, &text, WORTH_A_PATCH, WORTH_A_LOOK)
-        else {
+        let Some(known) = self.files.worth(program, &text, more, enough) else {
             return Done::NotYet;
         };
         if !*self
