@@ -155,10 +155,12 @@ impl Area {
     pub fn used_slots(&self) -> impl Iterator<Item = ThreadSlot> + '_ {
         let words = self.common().slots.iter().enumerate();
         words.flat_map(move |(number, word)| {
-            let taken = word.load(Ordering::Acquire) | u64::from(number == 0);
-            (0..64)
-                .filter(move |bit| taken >> bit & 1 != 0)
-                .map(move |bit| self.slot(number * 64 + bit))
+            let mut left = word.load(Ordering::Acquire) | u64::from(number == 0);
+            std::iter::from_fn(move || {
+                let bit = left.trailing_zeros();
+                left &= left.wrapping_sub(1);
+                (bit < u64::BITS).then(|| self.slot(number * 64 + bit as usize))
+            })
         })
     }
 

@@ -86,13 +86,16 @@ extern "sysv64" fn map(host: Host, va: u64, pa: u64, len: u64, prot: u32) -> i32
 
 extern "sysv64" fn unmap(host: Host, va: u64, len: u64) -> i32 {
     let kernel = inner(host);
-    if len == 0 {
-        kernel.look_at_windows();
-        return 0;
-    }
     let program = &kernel.memory.program;
-    if va == program.start.0 && len == program.end.0 - va && len != 0 {
+    let all = program.end.0 - program.start.0;
+    if va == program.start.0 && all != 0 && [0, all].contains(&len) {
         run::stop_all(kernel);
+    }
+    if len == 0 {
+        if va == 0 {
+            kernel.look_at_windows();
+        }
+        return 0;
     }
     let done = kernel.memory.unmap(Virtual(va), len);
     kernel.windows_change();

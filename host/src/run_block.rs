@@ -23,6 +23,7 @@ use std::io;
 use std::mem::{offset_of, MaybeUninit};
 use std::ptr;
 use std::sync::atomic::{fence, AtomicU8, Ordering};
+use std::sync::OnceLock;
 
 pub const MAGIC: u64 = 0x6d61_7267_6f72_7074;
 /// Room for the block, whole pages.
@@ -323,8 +324,14 @@ impl Drop for Owned {
     }
 }
 
-/// The features that are saved, and where XSAVE's standard format ends with them.
+/// The features that are saved, and where XSAVE's standard format ends with them. Asked
+/// once: each `cpuid` leaves a virtual machine.
 fn vector_state() -> (u64, u32) {
+    static STATE: OnceLock<(u64, u32)> = OnceLock::new();
+    *STATE.get_or_init(ask_for_vector_state)
+}
+
+fn ask_for_vector_state() -> (u64, u32) {
     use std::arch::x86_64::{__cpuid_count, _xgetbv};
     #[target_feature(enable = "xsave")]
     unsafe fn xcr0() -> u64 {

@@ -128,3 +128,14 @@ fn a_shell_of_busybox_has_pipelines_substitutions_and_background_jobs() {
         }
     });
 }
+
+/// The same program on both, for whoever changes this.
+#[test]
+#[ignore = "prints figures"]
+fn what_processes_cost() {
+    with_kernel(|kernel| {
+        let ours = here(kernel, &["/bin/program", "cost"], b"");
+        let theirs = common::on_the_host(program(), &["cost"], b"");
+        eprintln!("here\n{}the host\n{}", ours.output, theirs.output);
+    });
+}

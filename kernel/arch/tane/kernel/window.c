@@ -19,7 +19,7 @@
 #include <asm/mmu_context.h>
 #include <asm/program.h>
 
-/* So long others wait for a program that computes. To change costs part of one. */
+/* So long others wait for a program that computes. */
 #define TANE_TURN	(5 * NSEC_PER_MSEC)
 
 /* Whose memory is shown, and since when. */
@@ -53,7 +53,7 @@ void tane_exit_mmap(struct mm_struct *mm)
 	wake_up(&tane_window_wait);
 }
 
-/* Whether one of its threads is in the program, or on its way there. */
+/* Whether one of its threads is in the program, on its way there, or in a call. */
 static bool tane_computes(struct mm_struct *mm)
 {
 	struct task_struct *process, *task;
@@ -61,7 +61,9 @@ static bool tane_computes(struct mm_struct *mm)
 
 	rcu_read_lock();
 	for_each_process_thread(process, task) {
-		if (READ_ONCE(task->mm) == mm && task->thread.outside) {
+		if (READ_ONCE(task->mm) == mm &&
+		    (task->thread.outside ||
+		     (task_is_running(task) && !task->thread.away))) {
 			found = true;
 			goto out;
 		}

@@ -78,6 +78,8 @@ retry:
 		flags |= FAULT_FLAG_TRIED;
 		goto retry;
 	}
+	if (mm->context.program && !(fault & VM_FAULT_ERROR))
+		tane_show_user(mm, address, error & FAULT_WRITE);
 	mmap_read_unlock(mm);
 	return fault & VM_FAULT_ERROR;
 }

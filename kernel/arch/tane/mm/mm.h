@@ -19,6 +19,53 @@ static inline unsigned long tane_window_end_of(struct mm_struct *mm)
 				     tane_boot->user_end;
 }
 
+/* A run of pages that one host mmap() can show. */
+struct tane_run {
+	unsigned long va;
+	unsigned long pa;
+	unsigned long len;
+	u32 prot;
+};
+
+/* tlb.c */
+void tane_show(struct tane_run *run);
+void tane_hide(unsigned long start, unsigned long end);
+void tane_add_run(struct tane_run *run, const struct tane_run *page);
+bool tane_find_shown(struct mm_struct *mm, unsigned long va,
+		     struct tane_run *page);
+
+/* shown.c */
+#ifdef CONFIG_TANE_RUN
+void tane_note_shown(const struct tane_run *run);
+void tane_note_hidden(unsigned long start, unsigned long end);
+#define TANE_MOST_PARTS	24
+bool tane_correct(struct mm_struct *mm, unsigned long start, unsigned long end,
+		  unsigned int most);
+bool tane_is_told(unsigned long va);
+void tane_note_leaving(struct mm_struct *mm);
+void tane_bring_back(struct mm_struct *mm);
+#else
+static inline void tane_note_shown(const struct tane_run *run)
+{
+}
+
+static inline void tane_note_hidden(unsigned long start, unsigned long end)
+{
+}
+
+static inline bool tane_is_told(unsigned long va)
+{
+	return false;
+}
+
+#define TANE_MOST_PARTS	0
+static inline bool tane_correct(struct mm_struct *mm, unsigned long start,
+				unsigned long end, unsigned int most)
+{
+	return false;
+}
+#endif
+
 bool tane_show_user(struct mm_struct *mm, unsigned long address, bool write);
 
 /* vmlinux.lds.S: behind the constants. */

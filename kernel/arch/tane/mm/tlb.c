@@ -41,14 +41,6 @@ static pte_t *tane_find_pte(struct mm_struct *mm, unsigned long address)
 /* So many neighbours are looked at when one page is to be shown again. */
 #define TANE_AROUND	16
 
-/* A run of pages that one host mmap() can show. */
-struct tane_run {
-	unsigned long va;
-	unsigned long pa;
-	unsigned long len;
-	u32 prot;
-};
-
 /* One call for a whole window, whatever is in it. */
 static void tane_hide_user_window(void)
 {
@@ -58,13 +50,14 @@ static void tane_hide_user_window(void)
 
 static void tane_hide_program_window(void)
 {
-	if (tane_boot->program_end)
-		tane_host(unmap, tane_boot->program_start,
-			  tane_boot->program_end - tane_boot->program_start,
-			  0, 0);
+	if (!tane_boot->program_end)
+		return;
+	tane_host(unmap, tane_boot->program_start,
+		  tane_boot->program_end - tane_boot->program_start, 0, 0);
+	tane_note_hidden(tane_boot->program_start, tane_boot->program_end);
 }
 
-static void tane_show(struct tane_run *run)
+void tane_show(struct tane_run *run)
 {
 	int error;
 
@@ -80,22 +73,34 @@ static void tane_show(struct tane_run *run)
 	if (error)
 		panic("tane: the host cannot map %lx bytes at %lx: error %d",
 		      run->len, run->va, error);
+	tane_note_shown(run);
 	run->len = 0;
+}
+
+/* A page that is shown with its neighbours, or after them. */
+void tane_add_run(struct tane_run *run, const struct tane_run *page)
+{
+	if (run->len && (run->va + run->len != page->va ||
+			 run->pa + run->len != page->pa ||
+			 run->prot != page->prot))
+		tane_show(run);
+	if (!run->len) {
+		run->va = page->va;
+		run->pa = page->pa;
+		run->prot = page->prot;
+	}
+	run->len += PAGE_SIZE;
 }
 
 static void tane_add(struct tane_run *run, unsigned long va, pte_t pte, u32 prot)
 {
-	unsigned long pa = pte_pfn(pte) << PAGE_SHIFT;
+	const struct tane_run page = {
+		.va = va,
+		.pa = pte_pfn(pte) << PAGE_SHIFT,
+		.prot = prot,
+	};
 
-	if (run->len && (run->va + run->len != va ||
-			 run->pa + run->len != pa || run->prot != prot))
-		tane_show(run);
-	if (!run->len) {
-		run->va = va;
-		run->pa = pa;
-		run->prot = prot;
-	}
-	run->len += PAGE_SIZE;
+	tane_add_run(run, &page);
 }
 
 static u32 tane_kernel_prot(pte_t pte)
@@ -116,10 +121,12 @@ static u32 tane_user_prot(pte_t pte)
 	return prot;
 }
 
-static void tane_hide(unsigned long start, unsigned long end)
+void tane_hide(unsigned long start, unsigned long end)
 {
-	if (start < end)
-		tane_host(unmap, start, end - start, 0, 0);
+	if (start >= end)
+		return;
+	tane_host(unmap, start, end - start, 0, 0);
+	tane_note_hidden(start, end);
 }
 
 /* Show what the kernel's page tables say of a range. */
@@ -215,8 +222,29 @@ static void tane_hide_user(struct mm_struct *mm, unsigned long start,
 {
 	if (!mm->context.shown)
 		return;
-	tane_hide(max(start, tane_window_start(mm)),
-		  min(end, tane_window_end_of(mm)));
+	start = max(start, tane_window_start(mm));
+	end = min(end, tane_window_end_of(mm));
+	if (mm->context.program && tane_correct(mm, start, end, TANE_MOST_PARTS))
+		return;
+	tane_hide(start, end);
+}
+
+/* What the window is to show of a page: false if nothing. */
+bool tane_find_shown(struct mm_struct *mm, unsigned long va,
+		     struct tane_run *page)
+{
+	pte_t *ptep = tane_find_pte(mm, va);
+	pte_t pte;
+
+	if (!ptep)
+		return false;
+	pte = READ_ONCE(*ptep);
+	if (!(pte_val(pte) & _PAGE_PRESENT) || !pte_young(pte))
+		return false;
+	page->va = va;
+	page->pa = pte_pfn(pte) << PAGE_SHIFT;
+	page->prot = tane_user_prot(pte);
+	return true;
 }
 
 /*
@@ -237,6 +265,8 @@ static void tane_show_around(struct mm_struct *mm, unsigned long address,
 
 		if (address < tane_window_start(mm) ||
 		    address >= tane_window_end_of(mm))
+			continue;
+		if (i != at && mm->context.program && tane_is_told(address))
 			continue;
 		if ((pte_val(pte) & _PAGE_PRESENT) && pte_young(pte))
 			tane_add(&run, address, pte, tane_user_prot(pte));
@@ -277,7 +307,8 @@ void update_mmu_cache_range(struct vm_fault *vmf, struct vm_area_struct *vma,
 	struct mm_struct *mm = vma->vm_mm;
 	struct tane_run run = { };
 
-	if (!mm->context.shown)
+	/* Of a program's all that the fault has brought is shown at its end. */
+	if (!mm->context.shown || mm->context.program)
 		return;
 	for (; nr; nr--, ptep++, address += PAGE_SIZE) {
 		pte_t pte = READ_ONCE(*ptep);
@@ -306,19 +337,32 @@ void flush_tlb_page(struct vm_area_struct *vma, unsigned long address)
 
 void flush_tlb_mm(struct mm_struct *mm)
 {
-	if (mm->context.shown)
-		tane_hide(tane_window_start(mm), tane_window_end_of(mm));
+	tane_hide_user(mm, tane_window_start(mm), tane_window_end_of(mm));
 }
 
 #ifdef CONFIG_TANE_RUN
-/* Another program, or none, is in the window from now on. */
+/*
+ * Another program, or none, is in the window from now on. No thread of the one
+ * before is in its code afterwards. What it had shown may stay until the next one
+ * comes, as nobody looks there.
+ */
 void tane_show_program(struct mm_struct *prev, struct mm_struct *next)
 {
-	tane_hide_program_window();
+	unsigned long start = tane_boot->program_start;
+	unsigned long end = tane_boot->program_end;
+
+	tane_host(unmap, start, 0, 0, 0);
+	if (prev && next)
+		tane_note_leaving(prev);
 	if (prev)
 		prev->context.shown = false;
-	if (next)
-		next->context.shown = true;
+	if (!next)
+		return;
+	/* What is wrong is shown or hidden part by part, what is away by run. */
+	if (!tane_correct(next, start, end, TANE_MOST_PARTS / 4))
+		tane_hide_program_window();
+	next->context.shown = true;
+	tane_bring_back(next);
 }
 #endif
 

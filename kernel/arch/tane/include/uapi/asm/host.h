@@ -205,11 +205,11 @@ struct tane_ops {
 	 */
 	int (*map)(void *host, __u64 va, __u64 pa, __u64 len, __u32 prot);
 	/*
-	 * Make the range of a window inaccessible again. With len 0: what other
+	 * Make the range of a window inaccessible again. With va and len 0: what other
 	 * processes that share this kernel have made so since this one looked.
-	 * With all of the window of programs: besides, no thread is in a program's
-	 * code when this returns, or goes there before the kernel has answered its
-	 * TANE_NR_SIGNALS.
+	 * With all of the window of programs, or its start and len 0: no thread is in
+	 * a program's code when this returns, or goes there before the kernel has
+	 * answered its TANE_NR_SIGNALS.
 	 */
 	int (*unmap)(void *host, __u64 va, __u64 len);
 	/* Give the frames back to the host: they read as zero afterwards. */
