@@ -71,6 +71,7 @@ fn main() -> ExitCode {
             Err(failure) => Err(failure),
         }
     };
+    session::end_of_making();
     match done {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {

@@ -4,11 +4,12 @@
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
-use crate::session::{temporary_place, Machine};
+use crate::session::{fill_elsewhere, temporary_place, Machine};
 use crate::tools;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use tane_make::{Error, Tool, Wanted};
+use tane_copy::{Observer, SenderBy};
+use tane_make::{Error, Order, Tool, Wanted};
 
 /// Of a command with these options.
 pub struct Means<'g>(pub &'g Global);
@@ -28,6 +29,16 @@ impl tane_make::Means for Means<'_> {
 
     fn ask(&self, tool: Tool, command: &mut Command) -> tane_make::Result<Output> {
         Ok(tools::Tool::from(tool).ask(command, &[])?)
+    }
+
+    fn fill(
+        &self,
+        order: &Order,
+        observer: &dyn Observer,
+        emit: &dyn Fn(SenderBy<'_>),
+    ) -> Option<tane_make::Result<()>> {
+        let done = fill_elsewhere(order, observer, emit);
+        done.map(|done| Ok(done?))
     }
 
     fn kernel(&self, wanted: &Wanted) -> tane_make::Result<tane::Kernel> {

@@ -84,7 +84,7 @@ const VERBS: &[Verb] = &[
         ..verb('G', 1, &["--json", "cp", "--force", "disk.img:/big", "out"])
     },
     verb(
-        'O',
+        'L',
         2,
         &["--json", "convert", "disk.img", "out/converted.qcow2"],
     ),
@@ -111,7 +111,8 @@ const VERBS: &[Verb] = &[
         1,
         &["sh", "--share", "out", "-c", "cat /big", "disk.img"],
     ),
-    verb('F', 1, &["make-image", "tree", "out/made.img"]),
+    verb('A', 1, &["make-image", "tree", "out/made.img"]),
+    verb('A', 1, &["make-image", "disk.toml", "out/made.img"]),
     verb('F', 1, &["resize", "written.img", "128M"]),
     Verb {
         who: Who::Child,
@@ -171,6 +172,8 @@ impl Setting {
             }
         }
         succeed(s.command("tar", "-cf tree.tar tree").current_dir(s.path()));
+        let layout = "table = 'gpt'\n[[partition]]\ntype = 'root'\nfs = 'ext4'\nsource = 'tree'\n";
+        s.write("disk.toml", layout.as_bytes());
         s.write("outside/secret", b"a secret");
         let server = Server::of(s.read("disk.img"));
         succeed(

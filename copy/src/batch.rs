@@ -307,6 +307,7 @@ impl<'c> SenderBy<'c> {
 }
 
 impl<'c> SenderBy<'c> {
+    /// To whom this carries them.
     pub fn carrier(mut carrier: impl Carrier + 'c) -> Self {
         SenderBy {
             batch: carrier.first(),
@@ -325,6 +326,7 @@ impl<'c> SenderBy<'c> {
         }
     }
 
+    /// Hands over what there is.
     pub fn flush(&mut self) -> Result<(), Stopped> {
         if self.batch.ops.is_empty() {
             // What was put for something that failed then.
@@ -369,6 +371,7 @@ impl<'c> SenderBy<'c> {
         name.to_bytes_with_nul().len() + xattrs.packed.len()
     }
 
+    /// Puts a name, or what belongs to one; room must be reserved.
     pub fn put(&mut self, bytes: &[u8]) -> Span {
         self.batch.put(bytes)
     }
@@ -379,6 +382,7 @@ impl<'c> SenderBy<'c> {
         &mut self.batch.room.bytes()[at..at + size]
     }
 
+    /// So many bytes of that space are data.
     pub fn take(&mut self, size: usize) -> Part {
         let start = self.batch.used;
         self.batch.used += size;
@@ -388,6 +392,7 @@ impl<'c> SenderBy<'c> {
         }
     }
 
+    /// What is to be done next.
     pub fn push(&mut self, op: Op) {
         match op {
             Op::Begin(_) => (self.begun, self.is_inside) = (self.begun + 1, true),

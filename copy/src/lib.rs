@@ -40,8 +40,7 @@ pub mod tar;
 mod tree;
 mod writer;
 
-use batch::SenderBy;
-pub use batch::{Head, Op, Part, Sender, Stopped, DATA};
+pub use batch::{Head, Op, Part, Sender, SenderBy, Stopped, DATA};
 pub use counts::Counts;
 pub use loss::Loss;
 pub use observer::Observer;

@@ -1,17 +1,17 @@
 //! A tree to an image: an empty file system by its mkfs, filled by Linux; or a
 //! read-only one by its own program; and a partition table around it.
 
-use super::disk::NewDisk;
 use super::file::{copy_data, Unfinished};
 use super::fill::{fill, Filling};
+use super::order::Order;
 use super::plan::Identity;
 use super::table::{Purpose, Slot, Table, ALIGNMENT};
 use super::{readonly, settle};
 use crate::error::Result;
 use crate::means::{By, Means, Wanted};
 use crate::mkfs::{self, Fixed, Wish};
+use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
 
 /// All that an image of one file system follows from.
 pub struct Recipe<'a> {
@@ -68,6 +68,11 @@ impl Files {
         let all = std::iter::once(&self.part).chain(&self.disk);
         all.map(|file| file.path.as_path())
     }
+
+    /// What Linux fills: the disk, or all of the image.
+    pub fn filled(&self) -> Result<File> {
+        self.disk.as_ref().unwrap_or(&self.part).open()
+    }
 }
 
 /// The image under its temporary name, and its size in bytes. It is complete if
@@ -85,7 +90,7 @@ pub fn build(recipe: &Recipe, files: Files, by: By) -> Result<(Unfinished, u64)>
     let size = made.size()?.next_multiple_of(ALIGNMENT);
     new.resize(before + size + after)?;
     copy_data(&made.open()?, &new.open()?, before).map_err(|e| new.fail(&e))?;
-    drop(made);
+    made.resize(0)?;
     let slot = Slot {
         start: before,
         size,
@@ -172,16 +177,20 @@ fn empty(new: &Unfinished, kind: &str, recipe: &Recipe, means: &dyn Means) -> Re
 
 /// The empty file system at `start` of the file gets the files.
 fn filled(new: &Unfinished, filling: &Filling, start: u64, recipe: &Recipe, by: By) -> Result<()> {
-    let file = new.open()?;
-    let disk = NewDisk::new(file, start, recipe.size).map_err(|e| new.fail(&e))?;
     let plain = filling.kind.starts_with("ext") || filling.kind == "vfat";
-    let (time, seed) = (recipe.time, recipe.identity.seed);
-    let kernel = by.means.kernel(&Wanted {
-        time,
-        seed,
-        plain,
-        working_set: recipe.working_set,
-    })?;
-    fill(Arc::new(disk), &new.path, kernel, filling, by)?;
+    let order = Order {
+        kind: filling.kind.to_owned(),
+        start,
+        size: recipe.size,
+        sector_size: filling.sector_size,
+        options: filling.options.map(str::to_owned),
+        wanted: Wanted {
+            time: recipe.time,
+            seed: recipe.identity.seed,
+            plain,
+            working_set: recipe.working_set,
+        },
+    };
+    fill(new.open()?, &new.path, &order, filling, by)?;
     settle::after_mount(filling.kind, &new.open()?, start, recipe.time).map_err(|e| new.fail(&e))
 }

@@ -107,6 +107,11 @@ impl Container {
         Ok(Some(Container { unfinished, file }))
     }
 
+    /// Where it is meanwhile.
+    pub fn path(&self) -> &Path {
+        &self.unfinished.path
+    }
+
     /// All that a raw image has, durable.
     pub fn fill(self, raw: &Unfinished) -> Result<Unfinished> {
         let filled = raw.open().and_then(|from| {

@@ -6,7 +6,7 @@ use super::tree::{Content, Id, Node, Tree, ROOT};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::os::unix::fs::FileExt;
-use tane_copy::{Head, Loss, Observer, Op, Part, Sender, Sharing, Stopped, DATA};
+use tane_copy::{Head, Loss, Observer, Op, Part, SenderBy, Sharing, Stopped, DATA};
 use tane_linux::{is_subvolume, Errno, Fd, Flags, Kind, Root, Stat, Sys, Time, Xattrs};
 
 const OPEN: i32 = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
@@ -32,7 +32,7 @@ impl Times {
 
 pub struct Emit<'t, 'h> {
     pub tree: &'t Tree,
-    pub out: Sender,
+    pub out: SenderBy<'t>,
     pub report: &'t dyn Observer,
     pub times: Times,
     /// The host, and the directory that contents are below.
@@ -67,7 +67,7 @@ impl From<Stopped> for Trouble {
 impl<'t, 'h> Emit<'t, 'h> {
     pub fn new(
         tree: &'t Tree,
-        out: Sender,
+        out: SenderBy<'t>,
         report: &'t dyn Observer,
         times: Times,
         sys: Sys<'h>,
@@ -171,7 +171,8 @@ impl<'t, 'h> Emit<'t, 'h> {
         if let Some(limits) = &self.limits {
             limits.apply(&self.path, &mut stat, &mut xattrs, self.report);
         }
-        self.out.reserve(Sender::head_size(name, &xattrs) + more)?;
+        self.out
+            .reserve(SenderBy::head_size(name, &xattrs) + more)?;
         Ok(self.out.head(name, stat, &xattrs, link))
     }
 

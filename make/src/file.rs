@@ -82,6 +82,8 @@ pub fn replaceable(image: &Path) -> Result<PathBuf> {
 pub struct Unfinished {
     /// Where it is meanwhile.
     pub path: PathBuf,
+    /// A jail has no names.
+    file: File,
 }
 
 impl Unfinished {
@@ -89,7 +91,7 @@ impl Unfinished {
     pub fn create(image: &Path, part: &str) -> Result<Unfinished> {
         let (own, pid) = (name_of(image), std::process::id());
         let mut file = File::options();
-        let file = file.write(true).create_new(true);
+        let file = file.read(true).write(true).create_new(true);
         let mut number = 0;
         loop {
             let mut name = own.to_owned();
@@ -99,7 +101,7 @@ impl Unfinished {
             });
             let path = image.with_file_name(name);
             match file.open(&path) {
-                Ok(_) => return Ok(Unfinished { path }),
+                Ok(file) => return Ok(Unfinished { path, file }),
                 // Another thread's, or of one that was killed under the same number, as the
                 // first process of each container has.
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists && number < MOST => number += 1,
@@ -110,13 +112,12 @@ impl Unfinished {
 
     /// So many zeroes.
     pub fn resize(&self, size: u64) -> Result<()> {
-        self.open()?.set_len(size).map_err(|e| self.fail(&e))
+        self.file.set_len(size).map_err(|e| self.fail(&e))
     }
 
-    /// For reading and writing.
+    /// For reading and writing; where it is read next is the same for all of them.
     pub fn open(&self) -> Result<File> {
-        let file = File::options().read(true).write(true).open(&self.path);
-        file.map_err(|e| self.fail(&e))
+        self.file.try_clone().map_err(|e| self.fail(&e))
     }
 
     /// The host's error with it.
@@ -126,13 +127,13 @@ impl Unfinished {
 
     /// In bytes.
     pub fn size(&self) -> Result<u64> {
-        let found = self.path.metadata();
+        let found = self.file.metadata();
         found.map(|found| found.len()).map_err(|e| self.fail(&e))
     }
 
     /// All of it is durable when this returns.
     pub fn sync(&self) -> Result<()> {
-        self.open()?.sync_data().map_err(|e| self.fail(&e))
+        self.file.sync_data().map_err(|e| self.fail(&e))
     }
 
     /// Gives it its name, whatever has it.
@@ -144,13 +145,6 @@ impl Unfinished {
     pub fn finish_new(self, image: &Path) -> Result<()> {
         match rename_new(&self.path, image) {
             Err(e) if e.raw_os_error() == Some(libc::EEXIST) => Err(exists(image)),
-            // Not every file system knows that it is not to replace.
-            Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
-                match image.symlink_metadata().is_ok() {
-                    true => Err(exists(image)),
-                    false => self.finish(image),
-                }
-            }
             other => other.map_err(|e| self.fail(&e)),
         }
     }
@@ -161,14 +155,23 @@ pub(crate) fn exists(image: &Path) -> Error {
     Error::Failed(format!("{}: exists already", image.display()), libc::EEXIST)
 }
 
-fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
-    let [from, to] = [from, to].map(|path| CString::new(path.as_os_str().as_bytes()));
-    let (from, to) = (from?, to?);
+/// Renames, and replaces nothing: EEXIST if something has that name.
+pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    let names = [from, to].map(|path| CString::new(path.as_os_str().as_bytes()));
+    let [old, new] = names;
+    let (old, new) = (old?, new?);
     let (here, only) = (libc::AT_FDCWD, libc::RENAME_NOREPLACE);
     // SAFETY: the strings live as long as the call.
-    match unsafe { libc::renameat2(here, from.as_ptr(), here, to.as_ptr(), only) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
+    if unsafe { libc::renameat2(here, old.as_ptr(), here, new.as_ptr(), only) } == 0 {
+        return Ok(());
+    }
+    match io::Error::last_os_error() {
+        // Not every file system knows that it is not to replace.
+        e if e.raw_os_error() == Some(libc::EINVAL) => match to.symlink_metadata().is_ok() {
+            true => Err(io::Error::from_raw_os_error(libc::EEXIST)),
+            false => std::fs::rename(from, to),
+        },
+        e => Err(e),
     }
 }
 

@@ -3,13 +3,15 @@
 use super::disk::NewDisk;
 use super::emit::{Emit, Times};
 use super::limits;
+use super::order::Order;
 use super::tree::Tree;
 use crate::error::{Error, Result};
 use crate::means::By;
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use tane::{DiskOptions, Kernel, Mount, MountOptions};
-use tane_copy::{Owner, Settings, SparseMode};
+use tane_copy::{Destination, Owner, SenderBy, Settings, SparseMode};
 use tane_linux::{Host, Linux, Sys};
 
 static HOST: Host = Host;
@@ -41,18 +43,46 @@ fn mount_options(kind: &str) -> &'static str {
     }
 }
 
+/// Who writes what is sent into a directory.
+type Write<'w> = dyn FnOnce(Destination, Settings) -> Result<()> + 'w;
+
 /// `name`: what the image is called. When this returns, Linux has written
 /// everything and is gone.
-pub fn fill(
-    disk: Arc<NewDisk>,
+pub fn fill(file: File, name: &Path, order: &Order, filling: &Filling, by: By) -> Result<()> {
+    let Filling {
+        target,
+        tree,
+        times,
+        source,
+        ..
+    } = *filling;
+    let emit = |out: SenderBy<'_>| {
+        let emit = Emit::new(tree, out, by.observer, times, Sys(&HOST), source);
+        emit.within(limits::of(target)).all();
+    };
+    if let Some(done) = by.means.fill(order, by.observer, &emit) {
+        return done;
+    }
+    let kernel = by.means.kernel(&order.wanted)?;
+    let write = |to: Destination, settings| {
+        tane_copy::receive(emit, to, settings, by.observer);
+        Ok(())
+    };
+    into_new(file, name, &kernel, order, Box::new(write))
+}
+
+/// Has somebody write into a file system that is empty yet, by this kernel.
+pub fn into_new(
+    file: File,
     name: &Path,
-    kernel: Kernel,
-    filling: &Filling,
-    by: By,
+    kernel: &Kernel,
+    order: &Order,
+    write: Box<Write>,
 ) -> Result<()> {
-    let mount = mounted(disk, name, &kernel, filling)?;
+    let disk = NewDisk::new(file, order.start, order.size).map_err(|e| Error::of(name, &e))?;
+    let mount = mounted(Arc::new(disk), name, kernel, order)?;
     let failed = |e| Error::File(b"/".to_vec(), e);
-    let sys = Sys(&kernel as &dyn Linux);
+    let sys = Sys(kernel as &dyn Linux);
     sys.raise_open_files();
     sys.umask(0);
     let flags = libc::O_RDONLY | libc::O_DIRECTORY;
@@ -68,27 +98,12 @@ pub fn fill(
         empty: true,
         no_umask: true,
     };
-    let to = tane_copy::Destination {
+    let to = Destination {
         dir,
         shown: b"/".to_vec(),
         avoid: None,
     };
-    let Filling {
-        target,
-        tree,
-        times,
-        source,
-        ..
-    } = *filling;
-    tane_copy::receive(
-        |out| {
-            let emit = Emit::new(tree, out, by.observer, times, Sys(&HOST), source);
-            emit.within(limits::of(target)).all();
-        },
-        to,
-        settings,
-        by.observer,
-    );
+    write(to, settings)?;
     let lost = |e: tane::Error| {
         let text = format!("not everything was written: {e}");
         Error::Failed(text, e.errno())
@@ -97,21 +112,21 @@ pub fn fill(
 }
 
 /// The disk goes to the kernel, and stays as long as what is empty yet is mounted.
-fn mounted(disk: Arc<NewDisk>, name: &Path, kernel: &Kernel, filling: &Filling) -> Result<Mount> {
+fn mounted(disk: Arc<NewDisk>, name: &Path, kernel: &Kernel, order: &Order) -> Result<Mount> {
     let mut options = DiskOptions::new();
     options.in_order(true);
-    if let Some(bytes) = filling.sector_size {
+    if let Some(bytes) = order.sector_size {
         options.sector_size(bytes);
     }
     let disk = kernel.add_disk(disk, &options);
     let disk = disk.map_err(|e| Error::Disk(e.with_path(name)))?;
     let mut options = MountOptions::new();
-    options.fstype(match filling.kind {
+    options.fstype(match &order.kind[..] {
         kind if kind.starts_with("ext") => "ext4",
         kind => kind,
     });
-    options.options(mount_options(filling.kind));
-    options.options(filling.options.unwrap_or_default());
+    options.options(mount_options(&order.kind));
+    options.options(order.options.as_deref().unwrap_or_default());
     options.mount(kernel, disk.device()).map_err(|e| {
         let text = format!("the new file system cannot be mounted: {e}");
         Error::Kernel(text, e.errno())

@@ -33,6 +33,7 @@
 //! settle.rs    what is left of chance, clocks and mounting, taken out again
 //!   superblock.rs btrfs.rs xfs.rs    of ext4 and those
 //! fill.rs      mounting the empty file system, and filling it
+//!   order.rs     what is told of it to who does that
 //!   disk.rs      the disk it is on
 //!   emit.rs      the tree to operations of a copy
 //! ```
@@ -62,6 +63,7 @@ pub mod mkfs;
 mod mtree;
 mod namespace;
 mod oci;
+mod order;
 pub mod partitions;
 mod piece;
 mod plan;
@@ -76,9 +78,11 @@ mod xattrs;
 mod xfs;
 
 pub use error::{Error, Result};
+pub use fill::into_new;
 pub use gather::{Gathered, Spec};
 pub use image::{image, Made, Terms};
 pub use means::{By, Direct, Means, Shown, Wanted};
 pub use oci::{may_be as may_be_container, Choice};
+pub use order::Order;
 pub use plan::{Identity, Plan};
 pub use tool::Tool;

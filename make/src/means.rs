@@ -3,6 +3,7 @@
 //! has [`Direct`].
 
 use crate::error::{Error, Result};
+use crate::order::Order;
 use crate::tool::Tool;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use std::sync::mpsc;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 use tane::Kernel;
-use tane_copy::Observer;
+use tane_copy::{Observer, SenderBy};
 
 /// Whoever has an image made: what is done for it, and who is told.
 #[derive(Clone, Copy)]
@@ -56,6 +57,17 @@ pub trait Means: Sync {
 
     /// What comes of a command of this program, whatever its exit code.
     fn ask(&self, tool: Tool, command: &mut Command) -> Result<Output>;
+
+    /// Has another process fill a new file system with what `emit` sends. None: there is
+    /// none, and it is done in this one.
+    fn fill(
+        &self,
+        _order: &Order,
+        _observer: &dyn Observer,
+        _emit: &dyn Fn(SenderBy<'_>),
+    ) -> Option<Result<()>> {
+        None
+    }
 
     /// Boots a kernel.
     fn kernel(&self, wanted: &Wanted) -> Result<Kernel>;

@@ -51,6 +51,11 @@ impl DiskFiles {
         let all = self.parts.iter().chain([&self.disk]);
         all.map(|file| file.path.as_path())
     }
+
+    /// What Linux fills: the disk.
+    pub fn filled(&self) -> Result<File> {
+        self.disk.open()
+    }
 }
 
 /// A disk on its way.

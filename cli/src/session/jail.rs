@@ -9,7 +9,8 @@ mod programs;
 
 use super::machine::{kernel_image, tiny_image};
 use super::{
-    asker, gofer, is_host_kernel, lower, memory, prepared, scratch, servers, traced, Access,
+    asker, filler, gofer, is_host_kernel, lower, memory, namer, prepared, scratch, servers, traced,
+    Access, Fills, Making,
 };
 use crate::args::Global;
 use crate::copy::gofer::{lender, Terms};
@@ -40,6 +41,10 @@ pub struct Needs {
     trees: Vec<PathBuf>,
     created: Vec<PathBuf>,
     changed: Vec<PathBuf>,
+    /// A process of its own gives it its name.
+    makes: Option<Making>,
+    /// Processes of their own have the Linux that fills file systems.
+    fills: Option<Fills>,
     /// A process of its own writes copies.
     copies: Option<Terms>,
     programs: bool,
@@ -124,7 +129,20 @@ impl Needs {
         }
     }
 
-    /// This file, which is there already, is read and written.
+    /// Of the host, a file is made: it is open, and a process of its own gives it its name.
+    pub fn makes(mut self, making: Making) -> Self {
+        self.makes = Some(making);
+        self
+    }
+
+    /// In this file, file systems are filled, each by a process of its own, which has Linux:
+    /// this one has none.
+    pub fn fills(mut self, fills: Fills) -> Self {
+        self.fills = Some(fills);
+        self
+    }
+
+    /// Programs read and write this file, which is there already.
     pub fn change(mut self, path: &Path) -> Self {
         self.changed.push(path.into());
         self
@@ -209,7 +227,7 @@ pub fn is_off(global: &Global) -> bool {
     global.no_jail || is_host_kernel(global)
 }
 
-fn failure(e: tane::jail::Error) -> Failure {
+pub(super) fn failure(e: tane::jail::Error) -> Failure {
     use tane::jail::Error;
     let text = format!("the jail cannot be set up: {e}");
     match &e {
@@ -285,6 +303,10 @@ pub(super) fn enter(
                 needs.trees.clear();
             }
         }
+        if let Some(making) = needs.makes.take() {
+            let fail = |e| Failure::image(format!("the process that gives names: {e}"));
+            namer::start(making).map_err(fail)?;
+        }
         needs.lent.retain(|path| path.exists());
         if let Some(terms) = needs.lends.take() {
             gofer::start_lender(&needs.lent, terms, global)?;
@@ -292,15 +314,13 @@ pub(super) fn enter(
         for path in &needs.trees {
             jail.write_beneath(path);
         }
-        for path in needs.changed.iter().filter(|p| p.exists()) {
-            jail.write(path);
-        }
         for path in needs.created.iter().filter(|p| p.exists()) {
             jail.create_beneath(path);
         }
         if needs.temporary {
+            // It goes with its directory: who has no Linux sweeps that.
             let own = scratch::directory()?;
-            jail.read(&own).write_beneath(&own).write(own);
+            jail.read(&own).create_beneath(own);
         }
         let named = needs.images.iter().map(|(at, _)| &at.outermost().image);
         let remote = named.chain(&beside).filter(|image| is_remote(image));
@@ -325,13 +345,19 @@ pub(super) fn enter(
             let fail = |e| Failure::image(format!("the process that asks for passphrases: {e}"));
             asker::start().map_err(fail)?;
         }
-        // Last: no other process has these descriptors.
-        let memory = all.iter().map(|global| memory::most(global)).max();
         let kernels: Vec<_> = kernels.iter().copied().flatten().collect();
-        let count = needs.kernels(state.left);
-        let provided = tane::provide(&kernels, count, memory.unwrap_or(tane::MEMORY));
-        jail.boots_from(&provided.map_err(no_provisions)?);
-        jail.changes_code(traced::is_awaited());
+        // A kernel that is recorded is this process's.
+        match needs.fills.take().filter(|_| !traced::is_awaited()) {
+            Some(fills) => filler::start(fills, &kernels, global)?,
+            None => {
+                // Last: no other process has these descriptors.
+                let memory = all.iter().map(|global| memory::most(global)).max();
+                let count = needs.kernels(state.left);
+                let provided = tane::provide(&kernels, count, memory.unwrap_or(tane::MEMORY));
+                jail.boots_from(&provided.map_err(no_provisions)?);
+                jail.changes_code(traced::is_awaited());
+            }
+        }
         let held = jail.enter().map_err(failure)?;
         if held.files == Files::No && !needs.trees.is_empty() && !global.quiet {
             tell::warning(
@@ -537,8 +563,7 @@ pub(super) fn close(global: &Global) -> Result<()> {
             jail.write_beneath(path);
         }
         if needs.programs {
-            // What they work on is made and opened, and copied back. It goes with its
-            // directory: who has no Linux sweeps that.
+            // What they work on is made and opened, and copied back.
             let own = scratch::directory()?;
             jail.read(&own).create_beneath(own);
         }

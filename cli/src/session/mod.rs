@@ -4,6 +4,7 @@ pub mod apart;
 mod asker;
 mod choose;
 mod end;
+mod filler;
 mod gofer;
 mod image;
 mod jail;
@@ -11,6 +12,7 @@ mod kept;
 mod lower;
 mod machine;
 mod memory;
+mod namer;
 mod nested;
 mod opening;
 mod prepared;
@@ -27,6 +29,7 @@ pub use asker::abandon as release_terminal;
 #[cfg(feature = "fuse")]
 pub use asker::end as end_questions;
 pub use end::End;
+pub use filler::{fill_elsewhere, Fills};
 pub use gofer::{gofer, lender};
 use image::open_image;
 pub use image::Opened;
@@ -35,6 +38,7 @@ pub use jail::{
 };
 pub use kept::{Here, Kept};
 pub use machine::{Content, Machine};
+pub use namer::{end as end_of_making, finish, Making};
 pub use redo::prepare as write_back_as_a_whole;
 pub use rootfs::{
     of_directory as root_of_directory, of_file as root_of_file, of_image as root_of_image,

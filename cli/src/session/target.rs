@@ -17,6 +17,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use tane::images::{Format, Lock, Raw};
 use tane::{is_remote, ImagePath};
 use tane::{Volume, VolumeKind};
@@ -443,7 +444,10 @@ struct Temporary {
 
 impl Temporary {
     fn new(size: u64) -> Result<Temporary> {
-        let path = scratch::directory()?.join("volume");
+        // In a jail the one before still has its name.
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let path = scratch::directory()?.join(format!("volume{number}"));
         let mut options = File::options();
         options.read(true).write(true).mode(0o600).create_new(true);
         let file = options.open(&path).map_err(|e| failed(&path, &e))?;
@@ -454,6 +458,8 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
+        // A jail has no names: who sweeps removes it later, and its room is free now.
+        let _ = self.file.set_len(0);
         let _ = std::fs::remove_file(&self.path);
     }
 }

@@ -8,7 +8,7 @@ use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use crate::names;
 use crate::output::Output;
-use crate::session::{declare, image_path, lock_replaced, Access, Needs, Target};
+use crate::session::{declare, finish, image_path, lock_replaced, Access, Making, Needs, Target};
 use crate::tell;
 use serde_json::json;
 use std::ffi::OsString;
@@ -84,7 +84,11 @@ pub fn run(mut args: Args, global: &Global) -> Result<u8> {
     let _replaced = replaced.transpose()?;
     let new = Unfinished::create(&args.dest, "convert")?;
     let file = new.open()?;
-    declare(Needs::images([(&at, Access::Read)]).write(&args.dest));
+    declare(Needs::images([(&at, Access::Read)]).makes(Making {
+        made: vec![new.path.clone()],
+        name: args.dest.clone(),
+        replaces: args.force,
+    }));
     let source = Target::open(&at, Access::Read, true, global)?;
     let size = source.size.next_multiple_of(512);
     let wrong = |e: io::Error| new.fail(&e);
@@ -103,9 +107,9 @@ pub fn run(mut args: Args, global: &Global) -> Result<u8> {
     drop(disk);
     file.sync_all().map_err(wrong)?;
     progress.finish(1, size);
-    // It took a while. The jail has no call that looks and renames at once.
+    // It took a while.
     check_absent(&args)?;
-    new.finish(&args.dest)?;
+    finish(new, &args.dest)?;
     let decrypted = source.is_decrypted;
     let told = json!({
         "format": format.name(),

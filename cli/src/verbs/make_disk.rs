@@ -1,11 +1,11 @@
 //! tane make-image of a TOML file: a disk with several partitions.
 
-use super::make_image::{complain, finish, replaceable, said, Args};
+use super::make_image::{complain, finish, replaceable, said, Args, Place};
 use crate::args::Global;
 use crate::copy::{Progress, Report};
 use crate::failure::{Failure, Result};
 use crate::means::Means;
-use crate::session::{begin_making, Needs};
+use crate::session::{begin_making, Fills, Needs};
 use serde_json::json;
 use tane_make::build::is_read_only;
 use tane_make::layout::{Layout, Partition};
@@ -21,7 +21,7 @@ pub fn run(args: &Args, global: &Global) -> Result<u8> {
     let layout = Disk::layout(&spec).map_err(said)?;
     let place = replaceable(args, global)?;
     let files = DiskFiles::create(&args.image, &layout)?;
-    confine(args, &layout, &files, global)?;
+    confine(args, &layout, &files, &place, global)?;
 
     let means = Means(global);
     let disk = Disk::of(&layout, &spec, files, &means).map_err(said)?;
@@ -44,12 +44,24 @@ pub fn run(args: &Args, global: &Global) -> Result<u8> {
 }
 
 /// Into a jail, where all file systems are such as can be made in one.
-fn confine(args: &Args, layout: &Layout, files: &DiskFiles, global: &Global) -> Result<()> {
+fn confine(
+    args: &Args,
+    layout: &Layout,
+    files: &DiskFiles,
+    place: &Place,
+    global: &Global,
+) -> Result<()> {
     let kinds = layout.partitions.iter().filter_map(Partition::kind);
     if kinds.into_iter().any(is_read_only) {
         return Ok(());
     }
-    let needs = Needs::default().write(&args.image).temporary();
+    let making = place.making(files.paths(), args);
+    let filled = layout.partitions.iter().filter_map(Partition::kind);
+    let fills = Fills {
+        file: files.filled()?,
+        systems: filled.count(),
+    };
+    let needs = Needs::default().makes(making).fills(fills).temporary();
     let needs = files.paths().fold(needs, |needs, path| needs.change(path));
     let sources = layout.partitions.iter().flat_map(Partition::files);
     let needs = sources.fold(needs, |needs, path| needs.read(path));

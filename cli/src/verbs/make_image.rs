@@ -7,11 +7,11 @@ use crate::interrupt;
 use crate::means::Means;
 use crate::names;
 use crate::output::Output;
-use crate::session::{begin_making, lock_replaced, Needs};
+use crate::session::{self, begin_making, lock_replaced, Fills, Making, Needs};
 use crate::tell;
 use crate::verbs::make_disk;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tane::images::Lock;
 use tane_make::build::{build, is_read_only, Files};
 use tane_make::container::Container;
@@ -224,7 +224,7 @@ pub fn run(mut args: Args, global: &Global) -> Result<u8> {
     let place = replaceable(&args, global)?;
     let files = Files::create(&args.image, spec.partition_table)?;
     if !is_read_only(kind) {
-        confine(&args, &files, global)?;
+        confine(&args, &files, &place, global)?;
     }
     let means = Means(global);
     let found = Gathered::of(&spec, kind, &means)?;
@@ -268,6 +268,18 @@ pub struct Place {
     container: Option<Container>,
 }
 
+impl Place {
+    /// What the jail is told of these files and of what they become.
+    pub fn making<'p>(&'p self, files: impl Iterator<Item = &'p Path>, args: &Args) -> Making {
+        let container = self.container.as_ref().map(Container::path);
+        Making {
+            made: files.chain(container).map(Path::to_owned).collect(),
+            name: args.image.clone(),
+            replaces: args.force,
+        }
+    }
+}
+
 /// Nothing is there that may not be replaced; what may is locked as long as this lives.
 pub fn replaceable(args: &Args, global: &Global) -> Result<Place> {
     check_absent(args)?;
@@ -305,9 +317,9 @@ pub fn finish(
             Some(container) => container.fill(&new)?,
             None => new,
         };
-        // It took a while. The jail has no call that looks and renames at once.
+        // It took a while.
         check_absent(args)?;
-        new.finish(&args.image)?;
+        session::finish(new, &args.image)?;
     }
     if global.json {
         let mut json = report.json(interrupted);
@@ -338,11 +350,15 @@ pub fn said(e: Error) -> Failure {
 
 /// Into a jail, for what reads archives and for the programs. Those of squashfs and erofs
 /// take namespaces and mounts, which there are none of in one.
-fn confine(args: &Args, files: &Files, global: &Global) -> Result<()> {
+fn confine(args: &Args, files: &Files, place: &Place, global: &Global) -> Result<()> {
     let sources = [&args.layer, &args.metadata, &args.xattrs, &args.selinux];
     let sources = sources.into_iter().flatten().chain([&args.source]);
-    let needs = Needs::default().write(&args.image);
+    let needs = Needs::default().makes(place.making(files.paths(), args));
     let needs = sources.fold(needs, |needs, path| needs.read(path));
+    let needs = needs.fills(Fills {
+        file: files.filled()?,
+        systems: 1,
+    });
     let mut needs = files.paths().fold(needs, |needs, path| needs.change(path));
     let plain = args.source.is_dir() && args.layer.is_empty() && !may_be_container(&args.source);
     if !plain {

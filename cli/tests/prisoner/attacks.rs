@@ -9,7 +9,7 @@ use std::path::Path;
 /// `FIRST` of host/src/provisions.rs.
 const KERNEL: u64 = 40;
 
-/// The lowest descriptor of a file, but for kernel images.
+/// The lowest descriptor of a file, but for kernel images and what the standard ones are.
 fn a_file(pid: u32) -> Option<u64> {
     let all = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("its files");
     let files = all.flatten().filter(|fd| {
@@ -17,7 +17,7 @@ fn a_file(pid: u32) -> Option<u64> {
         found.is_ok_and(|found| found.is_file())
     });
     let numbers = files.filter_map(|fd| fd.file_name().to_str()?.parse().ok());
-    numbers.filter(|fd| *fd < KERNEL).min()
+    numbers.filter(|fd| (3..KERNEL).contains(fd)).min()
 }
 
 /// Tries all in a process of this class, which has so many filters; what is wrong with what

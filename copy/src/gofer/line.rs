@@ -2,7 +2,7 @@
 
 use super::files::{self, Numbers};
 use super::wire::{self, HEADER};
-use super::FromGofer;
+use super::{FromGofer, LONGEST};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -23,6 +23,8 @@ pub struct Line {
     /// Of the files that are handed over.
     pub numbers: Numbers,
     gone: &'static str,
+    /// What is longer than that nobody says.
+    longest: usize,
 }
 
 impl Line {
@@ -36,7 +38,14 @@ impl Line {
             buffer: vec![0; ANSWERS],
             numbers: Numbers::default(),
             gone,
+            longest: LONGEST,
         })
+    }
+
+    /// Messages are no longer than that.
+    pub fn up_to(mut self, longest: usize) -> Line {
+        self.longest = longest;
+        self
     }
 
     /// Of a gofer that has died, or says what none does.
@@ -50,7 +59,11 @@ impl Line {
             Ok(0) => Err(self.gone()),
             Ok(got) => {
                 self.inbox.extend_from_slice(&self.buffer[..got]);
-                Ok(true)
+                let next = self.inbox.first_chunk().map(|header| wire::header(*header));
+                match next.is_some_and(|(_, length)| length > self.longest) {
+                    true => Err(self.gone()),
+                    false => Ok(true),
+                }
             }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(false),

@@ -1,4 +1,5 @@
-//! Copies between an image and the host, by two processes. Into an image: `lender`.
+//! Copies between an image and the host, by two processes. Into an image: `lender`; into
+//! one that is made: `filler`.
 //!
 //! Copies out of an image onto the host: one process reads the image with its Linux,
 //! another one, the gofer, writes, and neither can do what the other does.
@@ -17,6 +18,7 @@
 
 mod far;
 mod files;
+pub mod filler;
 pub mod lender;
 mod line;
 mod memory;

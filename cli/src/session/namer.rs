@@ -1,0 +1,123 @@
+//! A process that gives what this command makes its name in the end, and removes what gets
+//! none. Who meets an image, or reads an archive, then has no right to any name of the
+//! directory that the new file is in: it has the file, open, and nothing else.
+//!
+//! It was told before what there is and what it will be called. It hears the number of the
+//! file that is complete, and answers with an errno, or 0. When nobody asks any more, what
+//! is left goes, however the command ended.
+
+use super::gofer::keep_only;
+use crate::failure::{Failure, Result, SOME_FAILED};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use tane_make::file::{rename_new, Unfinished};
+
+/// What a command makes.
+#[derive(Clone, Debug)]
+pub struct Making {
+    /// Under these names, of which one becomes it.
+    pub made: Vec<PathBuf>,
+    /// In the end.
+    pub name: PathBuf,
+    /// What has that name goes.
+    pub replaces: bool,
+}
+
+/// Who is asked.
+struct Namer {
+    line: File,
+    making: Making,
+}
+
+static NAMER: Mutex<Option<Namer>> = Mutex::new(None);
+
+/// Start it. Before the jail is entered.
+pub(super) fn start(making: Making) -> io::Result<()> {
+    let (near, far) = UnixStream::pair()?;
+    let (near, far) = (File::from(OwnedFd::from(near)), OwnedFd::from(far));
+    // SAFETY: no kernel runs yet. The only other thread waits for signals, and holds
+    // nothing that the child could wait for.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            let work = || serve(File::from(far), &making);
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(0) }
+        }
+        _ => {
+            let mut namer = NAMER.lock().unwrap_or_else(|e| e.into_inner());
+            *namer = Some(Namer { line: near, making });
+            Ok(())
+        }
+    }
+}
+
+/// In the child. The terminal's signals are not for it: it cleans up after them.
+fn serve(line: File, making: &Making) -> io::Result<()> {
+    // SAFETY: no memory involved.
+    unsafe { libc::setsid() };
+    keep_only(vec![line.as_raw_fd()])?;
+    let heard = answer(&line, making);
+    for path in &making.made {
+        let _ = std::fs::remove_file(path);
+    }
+    heard
+}
+
+fn answer(mut line: &File, making: &Making) -> io::Result<()> {
+    loop {
+        let mut number = [0; 4];
+        line.read_exact(&mut number)?;
+        let number = u32::from_le_bytes(number) as usize;
+        let path = making.made.get(number);
+        let path = path.ok_or(io::ErrorKind::InvalidData)?;
+        let done = match making.replaces {
+            true => std::fs::rename(path, &making.name),
+            false => rename_new(path, &making.name),
+        };
+        let errno = done.map_or_else(|e| e.raw_os_error().unwrap_or(libc::EIO), |()| 0);
+        line.write_all(&errno.to_le_bytes())?;
+    }
+}
+
+/// What is complete gets its name: by that process, if there is one.
+pub fn finish(new: Unfinished, image: &Path) -> Result<()> {
+    let namer = NAMER.lock().unwrap_or_else(|e| e.into_inner());
+    let Some(Namer { line, making }) = namer.as_ref() else {
+        return Ok(new.finish(image)?);
+    };
+    let number = making.made.iter().position(|path| *path == new.path);
+    let done = number.ok_or(io::ErrorKind::NotFound.into());
+    let done = done.and_then(|number| ask(line, number as u32));
+    let fail =
+        |e: &dyn std::fmt::Display| Failure::new(SOME_FAILED, format!("{}: {e}", image.display()));
+    match done {
+        Ok(0) => Ok(()),
+        Ok(libc::EEXIST) => Err(fail(&"exists already: --force replaces it")),
+        Ok(errno) => Err(fail(&tane_linux::Errno(errno))),
+        Err(_) => Err(fail(&"the process that gives it its name has died")),
+    }
+}
+
+fn ask(mut line: &File, number: u32) -> io::Result<i32> {
+    line.write_all(&number.to_le_bytes())?;
+    let mut errno = [0; 4];
+    line.read_exact(&mut errno)?;
+    Ok(i32::from_le_bytes(errno))
+}
+
+/// The command ends: what has no name is gone when this returns.
+pub fn end() {
+    let namer = NAMER.lock().unwrap_or_else(|e| e.into_inner()).take();
+    if let Some(Namer { mut line, .. }) = namer {
+        // A number that no file has: it ends, which is all that is waited for.
+        if line.write_all(&u32::MAX.to_le_bytes()).is_ok() {
+            let _ = line.read(&mut [0]);
+        }
+    }
+}
