@@ -5,7 +5,7 @@ mod jailed;
 mod prisoner;
 
 use common::*;
-use jailed::{done, has_prisoners, path, refused, Running, DENIED, HERE, NOT_PERMITTED};
+use jailed::{has_prisoners, path, refused, Running, DENIED, HERE, NOT_PERMITTED};
 use prisoner::Outcome::{Killed, Returned};
 use prisoner::*;
 use std::path::Path;
@@ -129,7 +129,7 @@ fn a_program_that_makes_an_image_can_open_nothing_else() {
 }
 
 #[test]
-fn whoever_checks_an_image_names_renames_and_removes_nothing_not_even_where_files_are_made() {
+fn whoever_checks_an_image_opens_nothing_not_even_it_or_what_the_programs_work_on() {
     if !has_prisoners() || !has_landlock() {
         return;
     }
@@ -138,14 +138,26 @@ fn whoever_checks_an_image_names_renames_and_removes_nothing_not_even_where_file
     sleeper(&command.0);
     let temporary = std::env::var("TMPDIR").unwrap_or("/var/tmp".into());
     let temporary = Path::new(&temporary).join(format!("tane-{}.tmp", command.0.id()));
+    let known = std::fs::read_dir(&temporary).expect("a listing");
+    let known = known.map(|name| name.expect("a name").path());
+    let known: Vec<_> = known.collect();
+    let [volume] = &known[..] else {
+        panic!("{known:?}");
+    };
     let mut thread = Prisoner::behind(command.0.id(), 2);
-    let (file, other) = (
-        path(&temporary.join("file")),
-        path(&temporary.join("other")),
-    );
     let makes = libc::O_CREAT | libc::O_RDWR;
-    done(&thread.open(&file, makes));
-    let (at, to) = (thread.text(&file), thread.second(&other));
+    for name in [s.join("new"), temporary.join("file")] {
+        assert_eq!(thread.open(&path(&name), makes), DENIED, "{name:?}");
+    }
+    for name in [&s.join("disk.img"), volume, &temporary] {
+        for how in [libc::O_RDONLY, libc::O_RDWR, libc::O_PATH] {
+            assert_eq!(thread.open(&path(name), how), DENIED, "{name:?}");
+        }
+    }
+    let (at, to) = (
+        thread.text(&path(volume)),
+        thread.second(&path(&temporary.join("other"))),
+    );
     refused(&thread.call(libc::SYS_linkat, &[HERE, at, HERE, to, 0]));
     refused(&thread.call(libc::SYS_renameat2, &[HERE, at, HERE, to, 0]));
     refused(&thread.call(libc::SYS_symlinkat, &[at, HERE, to]));
@@ -153,10 +165,21 @@ fn whoever_checks_an_image_names_renames_and_removes_nothing_not_even_where_file
     refused(&thread.call(libc::SYS_mknodat, &[HERE, to, 0o10_0600, 0]));
     refused(&thread.call(libc::SYS_unlinkat, &[HERE, at, 0]));
     refused(&thread.call(libc::SYS_fchmodat, &[HERE, at, 0o777]));
-    let names = std::fs::read_dir(&temporary).expect("a listing");
-    assert_eq!(names.count(), 1);
-    // Files are made there alone.
-    assert_eq!(thread.open(&path(&s.join("new")), makes), DENIED);
+    // What was opened before is what this verb may do: it reads the image.
+    let mut found = 0;
+    let fds = std::fs::read_dir(format!("/proc/{}/fdinfo", command.0.id()));
+    for fd in fds.expect("its files").flatten() {
+        let name = fd.file_name().into_string().expect("a number");
+        let to = std::fs::read_link(format!("/proc/{}/fd/{name}", command.0.id()));
+        if to.is_ok_and(|to| to == s.join("disk.img")) {
+            let info = std::fs::read_to_string(fd.path()).expect("how it is open");
+            let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+            let flags = i32::from_str_radix(flags.expect("flags").trim(), 8).expect("octal");
+            assert_eq!(flags & libc::O_ACCMODE, libc::O_RDONLY, "{info}");
+            found += 1;
+        }
+    }
+    assert!(found > 0);
 }
 
 const ANY: u64 = u64::MAX;

@@ -88,8 +88,9 @@ const VERBS: &[Verb] = &[
         2,
         &["--json", "convert", "disk.img", "out/converted.qcow2"],
     ),
-    verb('P', 2, &["fsck", "disk.img"]),
-    verb('P', 2, &["mkfs", "--force", "blank.img"]),
+    verb('L', 2, &["fsck", "disk.img"]),
+    verb('L', 2, &["fsck", "--repair", "disk.img"]),
+    verb('L', 2, &["mkfs", "--force", "blank.img"]),
     Verb {
         who: Who::Child,
         ..verb(

@@ -9,8 +9,8 @@ mod programs;
 
 use super::machine::{kernel_image, tiny_image};
 use super::{
-    asker, filler, gofer, is_host_kernel, lower, memory, namer, prepared, scratch, servers, traced,
-    Access, Fills, Making,
+    asker, filler, gofer, held, is_host_kernel, lower, memory, namer, prepared, scratch, servers,
+    target, traced, Access, Fills, Making,
 };
 use crate::args::Global;
 use crate::copy::gofer::{lender, Terms};
@@ -322,6 +322,18 @@ pub(super) fn enter(
             let own = scratch::directory()?;
             jail.read(&own).create_beneath(own);
         }
+        if needs.programs && !needs.again {
+            for (at, access) in &needs.images {
+                // What is written may be another file.
+                let kept = global.forgets() || global.overlay.is_some();
+                let access = if kept { Access::Read } else { *access };
+                held::hold(&at.outermost().image, access);
+            }
+            held::hold_temporary()?;
+            if needs.no_holes {
+                target::look_at_temporary_files();
+            }
+        }
         let named = needs.images.iter().map(|(at, _)| &at.outermost().image);
         let remote = named.chain(&beside).filter(|image| is_remote(image));
         let logins = all.iter().flat_map(|global| global.logins.iter().cloned());
@@ -561,11 +573,6 @@ pub(super) fn close(global: &Global) -> Result<()> {
         }
         for path in &needs.trees {
             jail.write_beneath(path);
-        }
-        if needs.programs {
-            // What they work on is made and opened, and copied back.
-            let own = scratch::directory()?;
-            jail.read(&own).create_beneath(own);
         }
         needs.rights(&mut jail);
         jail.enter().map(drop).map_err(failure)

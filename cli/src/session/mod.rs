@@ -6,6 +6,7 @@ mod choose;
 mod end;
 mod filler;
 mod gofer;
+mod held;
 mod image;
 mod jail;
 mod kept;
@@ -31,6 +32,7 @@ pub use asker::end as end_questions;
 pub use end::End;
 pub use filler::{fill_elsewhere, Fills};
 pub use gofer::{gofer, lender};
+pub use held::open as open_held;
 use image::open_image;
 pub use image::Opened;
 pub use jail::{

@@ -5,19 +5,19 @@
 mod import;
 mod new;
 
+pub(super) use new::look_at_temporary_files;
+
 use super::choose::{choose, choose_place};
 use super::machine::Machine;
-use super::scratch;
-use super::{jail, redo, Access};
+use super::{held, jail, redo, scratch, Access};
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use tane::images::{Format, Lock, Raw};
 use tane::{is_remote, ImagePath};
 use tane::{Volume, VolumeKind};
@@ -185,7 +185,8 @@ impl Target {
             return Some("a partition table".into());
         }
         let held = || {
-            let file = File::open(&self.image).ok().filter(|_| self.is_file)?;
+            let file = held::open(&self.image, Access::Read);
+            let file = file.ok().filter(|_| self.is_file)?;
             let unknown = || "data of an unknown kind".to_owned();
             let is_blank = ends_are_blank(&file).unwrap_or(true);
             tane::held_by(&file).or_else(|| (!is_blank).then(unknown))
@@ -403,7 +404,10 @@ pub fn container(at: &ImagePath, global: &Global) -> Option<Format> {
         return None;
     }
     let found = || {
-        let raw = Raw::from_file(File::open(&at.image)?, tane::images::Access::default())?;
+        let raw = Raw::from_file(
+            held::open(&at.image, Access::Read)?,
+            tane::images::Access::default(),
+        )?;
         tane::images::detect(&raw)
     };
     global.format.or_else(|| found().ok())
@@ -417,7 +421,7 @@ fn is_raw(at: &ImagePath, global: &Global) -> bool {
 /// The image's file, with the locks that every verb takes, for as long as both live.
 pub fn locked(image: &Path, access: Access) -> Result<(File, Lock)> {
     let write = access == Access::Write;
-    let file = File::options().read(true).write(write).open(image);
+    let file = held::open(image, access);
     let file = file.map_err(|e| failed(image, &e))?;
     // In between nobody is waited for: what was found out about the image is to hold.
     let lock = Lock::take(&file, image, write, None);
@@ -444,13 +448,7 @@ struct Temporary {
 
 impl Temporary {
     fn new(size: u64) -> Result<Temporary> {
-        // In a jail the one before still has its name.
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let path = scratch::directory()?.join(format!("volume{number}"));
-        let mut options = File::options();
-        options.read(true).write(true).mode(0o600).create_new(true);
-        let file = options.open(&path).map_err(|e| failed(&path, &e))?;
+        let (path, file) = held::temporary()?;
         file.set_len(size).map_err(|e| failed(&path, &e))?;
         Ok(Temporary { path, file })
     }

@@ -6,7 +6,9 @@ use crate::interrupt;
 use crate::means::Means;
 use crate::names;
 use crate::output::Output;
-use crate::session::{declare, image_path, write_back_as_a_whole, Access, Needs, Target};
+use crate::session::{
+    declare, image_path, open_held, write_back_as_a_whole, Access, Needs, Target,
+};
 use serde_json::json;
 use std::ffi::OsString;
 use std::fs::File;
@@ -172,7 +174,7 @@ fn replace(at: &ImagePath, kind: &str, wish: &Wish, args: &Args, global: &Global
             |e: std::io::Error| Failure::new(SOME_FAILED, format!("{}: {e}", at.image.display()));
         if at.image.is_file() {
             target.work(kind, Access::Write, true, |path| {
-                let file = File::options().write(true).open(path).map_err(fail)?;
+                let file = open_held(path, Access::Write).map_err(fail)?;
                 file.set_len(0)
                     .and_then(|()| file.set_len(size))
                     .map_err(fail)?;

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
 use tane::images::Spool;
 use tane_linux::{Errno, Fd};
 use tane_make::file::next_extent;
@@ -55,10 +56,21 @@ impl Target {
     }
 }
 
+static KNOWN: OnceLock<bool> = OnceLock::new();
+
 /// Whether files of the host tell what a program wrote from what it did not: it made no
 /// holes, and zeroes that are written do not become some, as they do where files are
 /// compressed.
 pub(super) fn is_written_known() -> bool {
+    jail::keeps_from_holes() && *KNOWN.get_or_init(tells_what_is_written)
+}
+
+/// Before the jail closes, which has no files.
+pub fn look_at_temporary_files() {
+    let _ = KNOWN.get_or_init(tells_what_is_written);
+}
+
+fn tells_what_is_written() -> bool {
     const LEN: usize = 64 << 10;
     let tells = || -> io::Result<bool> {
         let mut spool = Spool::new(&scratch::place())?;
@@ -69,5 +81,5 @@ pub(super) fn is_written_known() -> bool {
         let first = next_extent(spool.file(), 0)?;
         Ok(first.is_some_and(|data| data.end == 2 * LEN as u64))
     };
-    jail::keeps_from_holes() && tells().unwrap_or(false)
+    tells().unwrap_or(false)
 }
