@@ -121,3 +121,82 @@ pub fn end() {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tane_test_support::{Dice, Scratch};
+
+    fn making(s: &Scratch, replaces: bool) -> Making {
+        let made: Vec<_> = ["a.part", "b.part"].map(|name| s.join(name)).into();
+        for path in &made {
+            std::fs::write(path, "new").expect("a file");
+        }
+        Making {
+            made,
+            name: s.join("image"),
+            replaces,
+        }
+    }
+
+    /// What it answers to these bytes, and whether they were understood.
+    fn told(bytes: &[u8], making: &Making) -> (Vec<u8>, bool) {
+        let (near, far) = UnixStream::pair().expect("a pair");
+        let [mut near, far] = [near, far].map(|end| File::from(OwnedFd::from(end)));
+        near.write_all(bytes).expect("room in the socket");
+        let ended = |near: &File| {
+            // SAFETY: a descriptor of ours.
+            unsafe { libc::shutdown(near.as_raw_fd(), libc::SHUT_WR) }
+        };
+        ended(&near);
+        let end = answer(&far, making).expect_err("until the end").kind();
+        drop(far);
+        let mut said = Vec::new();
+        let _ = near.read_to_end(&mut said);
+        (said, end == io::ErrorKind::UnexpectedEof)
+    }
+
+    #[test]
+    fn what_is_there_stays_unless_it_is_to_be_replaced() {
+        let s = Scratch::new("namer");
+        std::fs::write(s.join("image"), "old").expect("a file");
+        let content = || std::fs::read_to_string(s.join("image")).expect("a file");
+        let (said, _) = told(&1_u32.to_le_bytes(), &making(&s, false));
+        assert_eq!(said, libc::EEXIST.to_le_bytes());
+        assert_eq!(content(), "old");
+        let (said, _) = told(&1_u32.to_le_bytes(), &making(&s, true));
+        assert_eq!((said, content()), (vec![0; 4], "new".into()));
+    }
+
+    #[test]
+    fn whatever_it_is_told_nothing_but_one_of_the_files_gets_the_name() {
+        let mut dice = Dice(0x5eed_0007);
+        for _ in 0..200 {
+            let s = Scratch::new("namer");
+            std::fs::write(s.join("beside"), "beside").expect("a file");
+            let mut bytes = vec![0; dice.roll(12)];
+            for byte in &mut bytes {
+                *byte = if dice.roll(2) == 0 {
+                    0
+                } else {
+                    dice.roll(256) as u8
+                };
+            }
+            told(&bytes, &making(&s, dice.roll(2) == 0));
+            let names = std::fs::read_dir(&*s).expect("a listing").flatten();
+            for name in names.map(|name| name.path()) {
+                let content = std::fs::read_to_string(&name).expect("a file");
+                let is_beside = name.ends_with("beside");
+                assert_eq!(
+                    content,
+                    if is_beside { "beside" } else { "new" },
+                    "{name:?}"
+                );
+            }
+            assert!(s.join("beside").exists());
+        }
+        let s = Scratch::new("namer");
+        assert!(!told(&2_u32.to_le_bytes(), &making(&s, true)).1);
+        assert!(!s.join("image").exists());
+    }
+}

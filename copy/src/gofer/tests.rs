@@ -19,6 +19,7 @@ use std::thread::JoinHandle;
 use tane_linux::{Stat, Xattrs};
 use tane_test_support::{Dice, Scratch};
 
+pub mod answers;
 mod sequences;
 
 fn settings() -> Settings {
