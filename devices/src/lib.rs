@@ -13,6 +13,7 @@
 //!   device.rs       its queues: what is answered at once, what by the pool
 //!   config.rs       its features and configuration
 //!   request.rs      one request: parse, do, answer (5.2.6)
+//!   saved.rs        what it was at a checkpoint
 //!   counters.rs     what it has done
 //!   fuzz.rs         the entry of the fuzzer
 //! net/            the network device (5.1)

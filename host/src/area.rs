@@ -31,6 +31,8 @@ pub struct Area {
     start: *mut u8,
     /// While it is held no slot of a program's thread is given back.
     programs: Mutex<()>,
+    /// Bit by bit, the slots that a checkpoint has a task for: nobody else gets them.
+    kept: Vec<AtomicU64>,
 }
 
 /// What the host's own side keeps there, for all processes that share the kernel. No
@@ -58,6 +60,7 @@ impl Area {
         Self {
             start,
             programs: Mutex::new(()),
+            kept: (0..MAX_THREADS / 64).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
@@ -107,7 +110,8 @@ impl Area {
     pub fn take_slot(&self, process: u32) -> Option<ThreadSlot> {
         let words = self.common().slots.iter().enumerate();
         for (number, word) in words {
-            let reserved = u64::from(number == 0);
+            let kept = self.kept[number].load(Ordering::SeqCst);
+            let reserved = u64::from(number == 0) | kept;
             let mut taken = word.load(Ordering::Relaxed);
             while taken | reserved != u64::MAX {
                 let bit = (taken | reserved).trailing_ones();
@@ -129,8 +133,7 @@ impl Area {
     }
 
     pub fn give_slot(&self, slot: ThreadSlot) {
-        // SAFETY: both point into the area.
-        let index = unsafe { slot.ptr().offset_from(self.threads()) } as usize;
+        let index = self.index(slot);
         let word = &self.common().slots[index / 64];
         let free = || word.fetch_and(!(1 << (index % 64)), Ordering::Release);
         if slot.program().load(Ordering::Relaxed) == 0 {
@@ -162,6 +165,29 @@ impl Area {
                 (bit < u64::BITS).then(|| self.slot(number * 64 + bit as usize))
             })
         })
+    }
+
+    /// Whether a slot is somebody's.
+    pub fn is_used(&self, slot: ThreadSlot) -> bool {
+        self.used_slots().any(|used| used == slot)
+    }
+
+    /// Give none of these slots to anybody who has none yet, and no others: checkpoints
+    /// have tasks for them.
+    pub fn keep_slots(&self, slots: impl Iterator<Item = ThreadSlot>) {
+        let mut bits = vec![0; self.kept.len()];
+        for slot in slots {
+            let index = self.index(slot);
+            bits[index / 64] |= 1 << (index % 64);
+        }
+        for (word, bits) in self.kept.iter().zip(bits) {
+            word.store(bits, Ordering::SeqCst);
+        }
+    }
+
+    fn index(&self, slot: ThreadSlot) -> usize {
+        // SAFETY: both point into the area.
+        unsafe { slot.ptr().offset_from(self.threads()) as usize }
     }
 
     /// No thread finds its task current any more, so none goes in by the fast way. For a

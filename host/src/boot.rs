@@ -55,6 +55,9 @@ pub struct Builder {
     pub shared: bool,
     /// Instead of the host's clocks and entropy. One CPU only.
     pub deterministic: Option<Deterministic>,
+    /// For [checkpoints](Kernel::checkpoint), find what was written by comparing all memory,
+    /// as on a host before Linux 6.7, which cannot tell.
+    pub compare: bool,
     /// Called with each piece of the kernel's log as it is written, inside the kernel's
     /// CPU: must be quick, and must not call the kernel.
     #[allow(clippy::type_complexity)]
@@ -75,6 +78,7 @@ impl Default for Builder {
             spin: true,
             shared: false,
             deterministic: None,
+            compare: false,
             log: None,
         }
     }
@@ -201,6 +205,7 @@ impl Builder {
             clock: Clock::new(self.deterministic),
             spin: self.spin,
             shared: self.shared,
+            compare: self.compare,
         };
         let inner = Inner::new(parts, cpus).ok_or(BootError::TooManyKernels)?;
         prepare(&inner, &self.cmdline, cpus);

@@ -9,7 +9,7 @@ use crate::futex;
 use crate::inner::Inner;
 use crate::spin::Spin;
 use crate::thread::{self, Tid};
-use crate::thread_slot::ThreadSlot;
+use crate::thread_slot::{ThreadSlot, UNKNOWN};
 use std::sync::atomic::{fence, Ordering};
 use std::sync::Arc;
 
@@ -226,15 +226,25 @@ impl Inner {
         if cpu::is_inside() || slot.inside().load(Ordering::Relaxed) != 0 {
             return Err(-i64::from(libc::EDEADLK));
         }
-        if slot.task().load(Ordering::Acquire) == 0 {
-            // It has ended, by exit(2), or its process has.
-            return Err(-i64::from(libc::ESRCH));
+        loop {
+            self.door.pass();
+            // SAFETY: the slot is idle, so it is the caller's to write.
+            unsafe { slot.ask(nr, args) };
+            slot.state().store(abi::THREAD_LINKED, Ordering::SeqCst);
+            let task = slot.task().load(Ordering::SeqCst);
+            if !self.door.is_closed() && ![0, UNKNOWN].contains(&task) {
+                break;
+            }
+            slot.state().store(abi::THREAD_IDLE, Ordering::SeqCst);
+            match task {
+                // It has ended, by exit(2), or its process has.
+                0 => return Err(-i64::from(libc::ESRCH)),
+                UNKNOWN => self.attach_again(caller, how)?,
+                _ => {}
+            }
         }
-        // SAFETY: the slot is idle, so it is the caller's to write.
-        unsafe { slot.ask(nr, args) };
         // Only when the kernel has taken the slot off its list may anyone serve
         // the request: a slot that is done must not be linked any more.
-        slot.state().store(abi::THREAD_LINKED, Ordering::Release);
         let mut cpu = self.cpu(CpuNumber(slot.vcpu().load(Ordering::Relaxed)));
         let requests = cpu.requests();
         let mut head = requests.load(Ordering::Relaxed);
@@ -269,8 +279,12 @@ impl Inner {
     /// another reason; it still holds the lock.
     #[cold]
     pub fn finish(&self, caller: Caller, cpu: Cpu, reason: u64) -> i64 {
+        // With the lock, so that who has all of them knows of it: the slot does not tell.
+        self.waiting.fetch_add(1, Ordering::SeqCst);
         self.run(cpu, caller, reason);
-        self.wait(caller, cpu, Wait::Inside)
+        let answer = self.wait(caller, cpu, Wait::Inside);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        answer
     }
 
     /// Go on inside while others want to run and our result is not there; a bit

@@ -108,6 +108,34 @@ impl Clock {
         }
     }
 
+    /// What there is to go back to: time that stands still, and what comes of the seed.
+    pub fn reading(&self) -> Option<[u64; 2]> {
+        match self {
+            Self::Host => None,
+            Self::Still {
+                monotonic, random, ..
+            } => Some([monotonic, random].map(|word| word.load(Ordering::SeqCst))),
+        }
+    }
+
+    /// The same as it was at that reading. The host's time goes on.
+    pub fn set(&self, reading: Option<[u64; 2]>) {
+        if let (
+            Self::Still {
+                monotonic,
+                random,
+                looks,
+                ..
+            },
+            Some([time, state]),
+        ) = (self, reading)
+        {
+            monotonic.store(time, Ordering::SeqCst);
+            random.store(state, Ordering::SeqCst);
+            looks.store(0, Ordering::Relaxed);
+        }
+    }
+
     pub fn is_still(&self) -> bool {
         matches!(self, Self::Still { .. })
     }

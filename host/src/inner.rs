@@ -9,14 +9,18 @@ use crate::cpu::{Cpu, CpuNumber, Gate};
 use crate::futex;
 use crate::intercept::Interception;
 use crate::kernel::Doorbell;
+use crate::levels::Checkpoints;
 use crate::log::Log;
 use crate::memory::Memory;
 use crate::processes::Member;
+use crate::quiet::Door;
 use crate::run_counts::Counts;
 use crate::thread::Tid;
 use crate::{fork, service, signals};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockWriteGuard, Weak};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{
+    Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
+};
 use std::thread::JoinHandle;
 
 pub(crate) struct Inner {
@@ -43,11 +47,22 @@ pub(crate) struct Inner {
     /// What this process is among those that share the kernel, if any may.
     pub member: Option<Member>,
     reason: Mutex<Option<Death>>,
+    pub checkpoints: Mutex<Checkpoints>,
+    pub door: Door,
+    /// Calls that began without a request, and have to wait for their answer.
+    pub waiting: AtomicU32,
+    /// Compare memory, though the host could tell what was written.
+    pub compare: bool,
+    /// Tasks of modules and the like (program.rs).
+    pub modules: AtomicU32,
     service: Mutex<Vec<JoinHandle<()>>>,
     registered: bool,
     /// `fork::count()` of the process that made it, or that has a part in it.
     pub forks: AtomicU64,
 }
+
+/// Who answers the doorbells, slot by slot.
+pub(crate) type Doorbells<'k> = Vec<RwLockReadGuard<'k, Option<Arc<dyn Doorbell>>>>;
 
 #[derive(Clone)]
 struct Death {
@@ -76,6 +91,7 @@ pub(crate) struct Parts {
     pub clock: Clock,
     pub spin: bool,
     pub shared: bool,
+    pub compare: bool,
 }
 
 /// Those that forks of this process are going to share.
@@ -131,6 +147,11 @@ impl Inner {
             init: Mutex::new(()),
             member,
             reason: Mutex::new(None),
+            checkpoints: Mutex::default(),
+            door: Door::default(),
+            waiting: AtomicU32::new(0),
+            compare: parts.compare,
+            modules: AtomicU32::new(0),
             service: Mutex::new(Vec::new()),
             registered: false,
             forks: AtomicU64::new(fork::count()),
@@ -271,12 +292,24 @@ impl Inner {
         }
     }
 
+    /// The same as long as they are held.
+    pub fn hold_doorbells(&self) -> Doorbells<'_> {
+        let doorbells = self.doorbells.iter();
+        doorbells
+            .map(|doorbell| doorbell.read().unwrap_or_else(PoisonError::into_inner))
+            .collect()
+    }
+
+    /// Slot by slot.
+    pub fn all_doorbells(&self) -> impl Iterator<Item = Option<Arc<dyn Doorbell>>> + '_ {
+        let doorbells = self.doorbells.iter();
+        doorbells.map(|doorbell| doorbell.read().unwrap_or_else(|e| e.into_inner()).clone())
+    }
+
     /// Whether the kernel waits for a device.
     pub fn devices_are_busy(&self) -> bool {
-        self.doorbells.iter().any(|doorbell| {
-            let doorbell = doorbell.read().unwrap_or_else(|e| e.into_inner()).clone();
-            doorbell.is_some_and(|doorbell| doorbell.is_busy())
-        })
+        let mut attached = self.all_doorbells().flatten();
+        attached.any(|doorbell| doorbell.is_busy())
     }
 
     /// A request through process 1's slot, for what only it can do.

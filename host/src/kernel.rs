@@ -5,6 +5,7 @@ use crate::cpu::{Cpu, CpuNumber};
 use crate::fork;
 use crate::futex;
 use crate::inner::Inner;
+use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
@@ -24,6 +25,18 @@ pub trait Doorbell: Send + Sync {
     }
     /// The kernel is about to go, its memory with it: touch it no more.
     fn stop(&self);
+    /// What the device is now, for a [checkpoint](Kernel::checkpoint): it is not busy, and
+    /// nobody is inside the kernel. An error says why it cannot go back to that.
+    fn save(&self) -> io::Result<Box<dyn Saved>> {
+        let text = "cannot go back to what it was";
+        Err(io::Error::new(io::ErrorKind::Unsupported, text))
+    }
+}
+
+/// What a device was. Dropped when nobody wants it to go back to that any more.
+pub trait Saved: Send + Sync {
+    /// Be that again. As [`Doorbell::save`]; after an error the kernel is ended.
+    fn roll_back(&self) -> io::Result<()>;
 }
 
 /// Where a kernel's memory is.

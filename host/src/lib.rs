@@ -6,6 +6,12 @@
 //! inner.rs     a kernel's state on this side
 //! image.rs     the ELF image: checks, mapping, relocation
 //! memory.rs    one memfd of RAM and the windows beside it
+//! checkpoint.rs what a kernel goes back to
+//! levels.rs    what it was, and how it becomes that
+//! quiet.rs     a kernel in which nothing happens
+//! mirror.rs    its memory as it was
+//! written.rs   which pages were written since
+//! frames.rs    which were shown elsewhere
 //! provisions.rs images and memory files taken before a jail
 //! address.rs   physical and virtual addresses
 //! area.rs      what host and kernel share beside RAM: CPUs, slots, tables
@@ -55,24 +61,29 @@ mod barrier;
 mod bias;
 mod boot;
 mod call;
+mod checkpoint;
 mod clock;
 mod cpu;
 mod ended;
 mod errands;
 mod fork;
+mod frames;
 mod futex;
 mod image;
 mod inner;
 mod intercept;
 mod kernel;
+mod levels;
 mod log;
 mod member;
 mod memory;
+mod mirror;
 mod ops;
 mod patience;
 mod processes;
 mod program;
 mod provisions;
+mod quiet;
 mod reap;
 mod run;
 mod run_block;
@@ -89,14 +100,16 @@ mod thread;
 mod thread_slot;
 #[cfg(tane_tsan)]
 mod tsan;
+mod written;
 
 pub use address::{Physical, Virtual};
 pub use bias::prepare;
 pub use boot::{BootError, Builder, MEMORY};
+pub use checkpoint::{Checkpoint, CheckpointError};
 pub use clock::Deterministic;
 pub use image::{Image, ImageError};
 pub use intercept::{Interception, ProgramCode, ProgramText, GATE};
-pub use kernel::{Doorbell, Interrupter, Kernel, Layout};
+pub use kernel::{Doorbell, Interrupter, Kernel, Layout, Saved};
 pub use program::{Diversion, Program, BELOW};
 pub use provisions::provide;
 pub use run::SpawnError;

@@ -11,6 +11,7 @@
 
 use crate::address::{Physical, Virtual};
 use crate::barrier::forget_instructions;
+use crate::frames::Frames;
 use crate::provisions::MemoryFile;
 use std::io;
 use std::ops::Range;
@@ -40,6 +41,8 @@ pub struct Memory {
     /// The frames that can be shown in a window. Before and behind them, what the
     /// kernel sees in RAM is not the memfd's.
     pub shown: Range<Physical>,
+    /// Those that were, since a checkpoint.
+    pub frames: Frames,
     pub randomised: bool,
 }
 
@@ -77,6 +80,7 @@ impl Memory {
             user: base + user..base + user + sizes.user,
             program,
             shown: Physical(0)..Physical(sizes.ram),
+            frames: Frames::default(),
             randomised: randomise,
         };
         let prot = libc::PROT_READ | libc::PROT_WRITE;
@@ -191,6 +195,7 @@ impl Memory {
         if !self.in_window(va, len) || pa < self.shown.start || pa + len > self.shown.end {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
+        self.frames.note(pa.0, len, prot & libc::PROT_WRITE != 0);
         self.show(va, pa, len, prot)
     }
 
@@ -202,7 +207,10 @@ impl Memory {
         }
         match prot & libc::PROT_EXEC {
             0 => Ok(()),
-            _ => forget_instructions(),
+            _ => {
+                self.frames.code_changes();
+                forget_instructions()
+            }
         }
     }
 
@@ -223,11 +231,52 @@ impl Memory {
         )
     }
 
+    /// Everything that is shown anywhere: it comes back by faults, of the kernel and of
+    /// the program.
+    pub fn hide_all(&self) -> io::Result<()> {
+        for window in [&self.vmalloc, &self.user, &self.program] {
+            if !window.is_empty() {
+                self.unmap(window.start, window.end.0 - window.start.0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The parts of these frames that have memory behind them, whole pages.
+    pub fn data(
+        &self,
+        frames: Range<Physical>,
+        mut found: impl FnMut(Range<u64>),
+    ) -> io::Result<()> {
+        let seek = |at: u64, whence| {
+            // SAFETY: only moves the file's position, which nothing uses.
+            let to = unsafe { libc::lseek(self.fd.as_raw_fd(), at as libc::off_t, whence) };
+            match u64::try_from(to) {
+                Ok(to) => Ok(Some(to)),
+                Err(_) => match io::Error::last_os_error() {
+                    // Nothing but holes up to its end.
+                    error if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
+                    error => Err(error),
+                },
+            }
+        };
+        let (mut at, end) = (frames.start.0, frames.end.0);
+        while let Some(start) = seek(at, libc::SEEK_DATA)?.filter(|start| *start < end) {
+            at = seek(start, libc::SEEK_HOLE)?.unwrap_or(end).min(end);
+            found(start & !(PAGE - 1)..at.next_multiple_of(PAGE));
+            if at >= end {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// The kernel's `discard`: the frames become holes of the memfd.
     pub fn discard(&self, pa: Physical, len: u64) -> io::Result<()> {
         if !self.in_ram(pa, len) {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
+        self.frames.note(pa.0, len, true);
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         // SAFETY: only frees memory that the kernel gave up.
         let done = unsafe {

@@ -89,6 +89,7 @@ impl Kernel {
             diversion: None,
         });
         let program = Program { thread };
+        program.thread.kernel.modules.fetch_add(1, Ordering::SeqCst);
         program.prepare()?;
         Ok(program)
     }
@@ -190,6 +191,7 @@ impl Drop for Program {
         if !thread.kernel.is_foreign() {
             thread.kernel.detach(thread.caller);
         }
+        thread.kernel.modules.fetch_sub(1, Ordering::SeqCst);
         // SAFETY: ours; nobody runs on it or with it any more.
         unsafe { libc::munmap(thread.stack, STACK) };
     }

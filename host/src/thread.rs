@@ -8,7 +8,7 @@ use crate::call::{Caller, Wait};
 use crate::cpu;
 use crate::fork;
 use crate::inner::Inner;
-use crate::thread_slot::ThreadSlot;
+use crate::thread_slot::{ThreadSlot, UNKNOWN};
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -310,7 +310,7 @@ impl Inner {
             return;
         }
         // A program's may have ended by itself.
-        let ended = caller.slot.task().load(Ordering::Acquire) == 0;
+        let ended = [0, UNKNOWN].contains(&caller.slot.task().load(Ordering::Acquire));
         if !self.is_dead() && !ended {
             self.request(caller, abi::NR_DETACH, &[0; 6], Wait::Inside);
         }

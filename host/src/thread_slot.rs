@@ -5,6 +5,10 @@ use crate::shared::atomics;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+/// In place of a task: the kernel went back to when it did not know this thread, which is
+/// attached anew by its next call. No task has this address.
+pub const UNKNOWN: u64 = 1;
+
 /// A request slot. Cheap to copy; the structure lives in the shared area.
 ///
 /// The kernel writes to it by plain stores: no reference covers more than one
@@ -91,6 +95,15 @@ impl ThreadSlot {
             (&raw mut (*slot).nr).write(nr);
             (&raw mut (*slot).args).write(*args);
         }
+    }
+
+    /// The number of the request.
+    ///
+    /// # Safety
+    /// One is under way.
+    pub unsafe fn asked(self) -> i64 {
+        // SAFETY: nobody writes it meanwhile.
+        unsafe { (&raw const (*self.ptr()).nr).read() }
     }
 
     /// What the kernel answered.

@@ -1,5 +1,6 @@
 //! The contract between a disk device and what stores its bytes.
 
+use crate::undo::{Unchanged, Undo};
 use crate::Buffers;
 use std::fs::File;
 use std::io;
@@ -80,6 +81,21 @@ pub trait Backend: Send + Sync {
     /// `None`: there is none, or not for the whole range, or it may change.
     fn host_range(&self, _offset: u64, _len: u64) -> Option<HostRange> {
         None
+    }
+
+    /// Remember what the disk holds, so that it can hold that again. No transfer is under
+    /// way. An error says why it cannot: disks that are kept in memory can, and those that
+    /// are only read.
+    fn remember(self: Arc<Self>) -> io::Result<Box<dyn Undo>> {
+        match self.read_only() {
+            true => Ok(Box::new(Unchanged)),
+            false => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "what is written to it stays, so it cannot go back: use a disk of memory, or \
+                 keep what is written to this one in memory (`snapshot`), or open it for \
+                 reading only",
+            )),
+        }
     }
 }
 

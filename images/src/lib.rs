@@ -11,6 +11,7 @@
 //! ram.rs        memory, allocated on first touch
 //! callback.rs   the caller's functions
 //! overlay.rs    writes kept in memory over any other backend
+//!   undo.rs       what disks of memory held before
 //! redo/         changes that are made as a whole, by a file beside the image
 //! options.rs    how an image is opened
 //!   open.rs       what it is, by its content
@@ -78,6 +79,7 @@ mod split;
 mod stream;
 mod temporary;
 mod transfer;
+mod undo;
 mod vdi;
 mod vhd;
 mod vhdx;
@@ -106,6 +108,7 @@ pub use stream::{compression, decompressed, most_unpacked, Packer};
 use tane_buffers as buffers;
 pub use tane_buffers::{buffer, buffer_mut, clear, gather, scatter, slice, total, Buffers};
 pub use temporary::{set_aside as set_temporary_files_aside, Spool};
+pub use undo::Undo;
 
 /// A jail is about to be entered that lets this file be opened, but not be asked who
 /// else has it: what there is to know of that is looked up now.

@@ -3,6 +3,7 @@
 
 use crate::backend::{check_range, Backend, HostRange};
 use crate::buffers::{buffer_mut, clear, gather, scatter, slice, total, Buffers};
+use crate::undo::{Undo, UndoLog};
 use std::collections::hash_map::{Entry, HashMap};
 use std::io;
 use std::sync::{Arc, Mutex, RwLock};
@@ -11,6 +12,7 @@ use std::sync::{Arc, Mutex, RwLock};
 const CHUNK: u64 = 16 << 10;
 
 /// What the overlay has instead of a chunk of the backend below.
+#[derive(Clone)]
 enum Chunk {
     /// Takes no memory: discarded, or written with zeros.
     Zero,
@@ -26,6 +28,8 @@ pub struct Overlay {
     chunks: RwLock<Chunks>,
     /// One writer at a time; it may read from below.
     writing: Mutex<()>,
+    /// None: it had nothing for that chunk.
+    undo: UndoLog<Option<Chunk>>,
 }
 
 /// A chunk's share of a transfer.
@@ -93,6 +97,7 @@ impl Overlay {
             below,
             chunks: RwLock::default(),
             writing: Mutex::default(),
+            undo: UndoLog::default(),
         }
     }
 
@@ -127,6 +132,7 @@ impl Overlay {
         };
         let fresh = || Chunk::Data(vec![0; CHUNK as usize].into_boxed_slice());
         let mut chunks = self.chunks.write().unwrap_or_else(|e| e.into_inner());
+        self.keep(&chunks, part.chunk)?;
         let chunk = match chunks.entry(part.chunk) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => entry.insert(fetched.map_or_else(fresh, Chunk::Data)),
@@ -138,6 +144,11 @@ impl Overlay {
             f(&mut bytes[part.at..part.at + part.len]);
         }
         Ok(())
+    }
+
+    /// It is about to change.
+    fn keep(&self, chunks: &Chunks, chunk: u64) -> io::Result<()> {
+        self.undo.keep(chunk, || Ok(chunks.get(&chunk).cloned()))
     }
 
     fn one_writer(&self) -> std::sync::MutexGuard<'_, ()> {
@@ -204,10 +215,10 @@ impl Backend for Overlay {
         let _one = self.one_writer();
         let whole = offset.div_ceil(CHUNK)..(offset + len) / CHUNK;
         let mut chunks = self.chunks.write().unwrap_or_else(|e| e.into_inner());
-        for (index, chunk) in chunks.iter_mut() {
-            if whole.contains(index) {
-                *chunk = Chunk::Zero;
-            }
+        let is_whole = |(index, _): &(&u64, &mut Chunk)| whole.contains(index);
+        for (index, chunk) in chunks.iter_mut().filter(is_whole) {
+            let was = std::mem::replace(chunk, Chunk::Zero);
+            self.undo.keep(*index, || Ok(Some(was)))?;
         }
         Ok(())
     }
@@ -218,6 +229,7 @@ impl Backend for Overlay {
         for part in parts(offset, len) {
             if part.whole() {
                 let mut chunks = self.chunks.write().unwrap_or_else(|e| e.into_inner());
+                self.keep(&chunks, part.chunk)?;
                 chunks.insert(part.chunk, Chunk::Zero);
             } else {
                 self.change(&part, |bytes| bytes.fill(0))?;
@@ -278,5 +290,36 @@ impl Backend for Overlay {
             return None;
         }
         self.below.host_range(offset, len)
+    }
+
+    fn remember(self: Arc<Self>) -> io::Result<Box<dyn Undo>> {
+        let id = self.undo.begin();
+        Ok(Box::new(Remembered { overlay: self, id }))
+    }
+}
+
+struct Remembered {
+    overlay: Arc<Overlay>,
+    id: u64,
+}
+
+impl Undo for Remembered {
+    fn undo(&self) -> io::Result<()> {
+        let _one = self.overlay.one_writer();
+        let chunks = self.overlay.chunks.write();
+        let mut chunks = chunks.unwrap_or_else(|e| e.into_inner());
+        self.overlay.undo.go_back(self.id, |index, old| {
+            match old {
+                Some(chunk) => chunks.insert(index, chunk),
+                None => chunks.remove(&index),
+            };
+            Ok(())
+        })
+    }
+}
+
+impl Drop for Remembered {
+    fn drop(&mut self) {
+        self.overlay.undo.end(self.id);
     }
 }

@@ -1,19 +1,22 @@
 //! A disk of memory, which the host allocates on first touch.
 
 use crate::backend::{in_steps, Backend};
-use crate::buffers::{slice, total, Buffers};
+use crate::buffers::{buffer, buffer_mut, slice, total, Buffers};
 use crate::raw::{Access, Raw};
+use crate::undo::{Undo, UndoLog};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// After so many more bytes the host is asked again what it has.
 const STEP: u64 = 64 << 20;
 /// Pages are counted for as much at a time.
 const COUNTED: u64 = 1 << 20;
+/// What is remembered of what changes, in bytes.
+const PAGE: u64 = 4096;
 
 /// An anonymous file in memory: sparse, and punched holes give memory back, as
 /// does its end. It may be larger than memory: when that is used up, writes that
@@ -30,6 +33,8 @@ pub struct Ram {
     coming: AtomicU64,
     /// Who asks, does it alone.
     asking: Mutex<()>,
+    /// None: nothing but zeros.
+    undo: UndoLog<Option<Box<[u8]>>>,
 }
 
 impl Ram {
@@ -65,6 +70,7 @@ impl Ram {
             allowed: AtomicU64::new(0),
             coming: AtomicU64::new(0),
             asking: Mutex::default(),
+            undo: UndoLog::default(),
         })
     }
 
@@ -80,6 +86,7 @@ impl Ram {
         let before = self.coming.fetch_add(new, Ordering::SeqCst);
         let done = self
             .make_room(offset, len, new, before)
+            .and_then(|()| self.keep(offset, len))
             .and_then(|()| self.raw.write(from, offset));
         self.coming.fetch_sub(new, Ordering::SeqCst);
         done
@@ -108,13 +115,45 @@ impl Ram {
         Err(io::Error::new(io::ErrorKind::StorageFull, text))
     }
 
+    /// This range is about to change.
+    fn keep(&self, offset: u64, len: u64) -> io::Result<()> {
+        if !self.undo.is_active() {
+            return Ok(());
+        }
+        for page in offset / PAGE..(offset + len).div_ceil(PAGE) {
+            self.undo.keep(page, || {
+                let at = page * PAGE;
+                let mut bytes = vec![0; PAGE.min(self.size() - at) as usize];
+                self.raw.read(&[buffer_mut(&mut bytes)], at)?;
+                let is_zero = bytes.iter().all(|byte| *byte == 0);
+                Ok((!is_zero).then(|| bytes.into_boxed_slice()))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// This range is about to be zeros, of which it may have any number already.
+    fn keep_data(&self, offset: u64, len: u64) -> io::Result<()> {
+        if !self.undo.is_active() {
+            return Ok(());
+        }
+        let (mut at, end) = (offset, offset + len);
+        while let Some(data) = self.seek(at, libc::SEEK_DATA).filter(|data| *data < end) {
+            at = self.seek(data, libc::SEEK_HOLE).unwrap_or(end).min(end);
+            self.keep(data, at - data)?;
+        }
+        Ok(())
+    }
+
+    fn seek(&self, at: u64, whence: i32) -> Option<u64> {
+        // SAFETY: only moves the position, which nothing uses.
+        let to = unsafe { libc::lseek(self.file.as_raw_fd(), at as i64, whence) };
+        u64::try_from(to).ok()
+    }
+
     /// Bytes of whole pages of this range that have no memory yet.
     fn holes(&self, offset: u64, len: u64) -> io::Result<u64> {
-        let seek = |at: u64, whence| {
-            // SAFETY: only moves the position, which nothing uses.
-            let to = unsafe { libc::lseek(self.file.as_raw_fd(), at as i64, whence) };
-            u64::try_from(to).ok()
-        };
+        let seek = |at, whence| self.seek(at, whence);
         let end = (offset + len).next_multiple_of(4096);
         let (mut at, mut holes) = (offset & !4095, 0);
         while at < end {
@@ -163,11 +202,13 @@ impl Backend for Ram {
     }
 
     fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.keep_data(offset, len)?;
         self.raw.discard(offset, len)
     }
 
     /// Always by a hole: it is faster, and memory that is used again comes back.
     fn write_zeroes(&self, offset: u64, len: u64, _may_unmap: bool) -> io::Result<()> {
+        self.keep_data(offset, len)?;
         self.raw.write_zeroes(offset, len, true)
     }
 
@@ -182,5 +223,31 @@ impl Backend for Ram {
 
     fn try_write(&self, from: Buffers, offset: u64) -> io::Result<bool> {
         self.write(from, offset).map(|()| true)
+    }
+
+    fn remember(self: Arc<Self>) -> io::Result<Box<dyn Undo>> {
+        let id = self.undo.begin();
+        Ok(Box::new(Remembered { ram: self, id }))
+    }
+}
+
+struct Remembered {
+    ram: Arc<Ram>,
+    id: u64,
+}
+
+impl Undo for Remembered {
+    fn undo(&self) -> io::Result<()> {
+        let raw = &self.ram.raw;
+        self.ram.undo.go_back(self.id, |page, old| match old {
+            Some(bytes) => raw.write(&[buffer(&bytes)], page * PAGE),
+            None => raw.write_zeroes(page * PAGE, PAGE.min(raw.size() - page * PAGE), true),
+        })
+    }
+}
+
+impl Drop for Remembered {
+    fn drop(&mut self) {
+        self.ram.undo.end(self.id);
     }
 }

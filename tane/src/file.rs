@@ -29,8 +29,7 @@ impl File {
     /// # Safety
     /// `fd` is an open descriptor of this kernel that nobody else closes.
     pub unsafe fn from_kernel_fd(kernel: &Kernel, fd: i32) -> File {
-        let kernel = kernel.clone();
-        File::new(Fd { kernel, raw: fd })
+        File::new(Fd::new(kernel, fd, kernel.ages().now()))
     }
 
     /// The kernel that serves it.
@@ -41,7 +40,7 @@ impl File {
     /// The descriptor, for [`Kernel::syscall`](crate::Kernel::syscall). It is a
     /// number in the kernel's table, not in this process's.
     pub fn kernel_fd(&self) -> i32 {
-        self.fd.raw
+        self.fd.raw()
     }
 
     fn done<T>(result: SysResult<T>, action: &'static str) -> Result<T> {
@@ -257,6 +256,6 @@ impl Seek for File {
 
 impl std::fmt::Debug for File {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "File({} of {:?})", self.fd.raw, self.fd.kernel)
+        write!(f, "File({} of {:?})", self.fd.raw(), self.fd.kernel)
     }
 }

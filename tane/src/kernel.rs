@@ -1,5 +1,6 @@
 //! A running kernel.
 
+use crate::ages::Ages;
 use crate::builder::Builder;
 use crate::disk::{Disk, Inner as DiskInner};
 use crate::error::{Context, Error, Result};
@@ -45,6 +46,7 @@ struct Inner {
     next_mount: AtomicU64,
     /// So that a mount can hold on to the disk it is on.
     disks: Mutex<Vec<Weak<DiskInner>>>,
+    ages: Ages,
     /// Behind the machine, so that it goes after it.
     _faults: Option<Guard>,
 }
@@ -122,6 +124,7 @@ impl Kernel {
                 mount_base,
                 next_mount: AtomicU64::new(0),
                 disks: Mutex::new(Vec::new()),
+                ages: Ages::default(),
                 _faults: faults,
             }),
         }
@@ -130,6 +133,11 @@ impl Kernel {
     #[inline]
     pub(crate) fn machine(&self) -> &Machine {
         &self.inner.machine
+    }
+
+    #[inline]
+    pub(crate) fn ages(&self) -> &Ages {
+        &self.inner.ages
     }
 
     /// Whether both handles are of one kernel.

@@ -46,8 +46,10 @@
 //! `tane-linux`, `tane-luks`, `tane-net`.
 
 mod address;
+mod ages;
 mod buffer;
 mod builder;
+mod checkpoint;
 mod dir;
 mod disk;
 mod error;
@@ -88,6 +90,7 @@ mod xattr;
 pub use address::{is_remote, Address, Files, HostFiles, ImagePath, Selector, Which};
 pub use buffer::Buffer;
 pub use builder::{provide, Builder};
+pub use checkpoint::Checkpoint;
 pub use dir::Dir;
 pub use disk::{Disk, DiskOptions};
 pub use error::{errno_of, errno_or_guess, Error, Result};

@@ -1,5 +1,6 @@
 //! A range of the kernel's user window: what mmap(2) gave this process.
 
+use crate::ages::Age;
 use crate::error::Errno;
 use crate::kernel::Kernel;
 use crate::machine::Machine;
@@ -23,6 +24,8 @@ pub(crate) struct Region {
     kernel: Kernel,
     start: NonNull<u8>,
     len: usize,
+    /// When it was mapped.
+    age: Age,
     /// None on the host, whose faults are its own.
     watch: Option<Watch>,
 }
@@ -42,6 +45,7 @@ impl Region {
             request.fd as i64 as u64,
             request.offset,
         ];
+        let age = kernel.ages().now();
         // SAFETY: a new mapping where none is; nothing is read or written.
         let at = unsafe { kernel.syscall(libc::SYS_mmap, args) };
         if at < 0 {
@@ -55,6 +59,7 @@ impl Region {
             kernel: kernel.clone(),
             start,
             len: request.len,
+            age,
             watch,
         })
     }
@@ -85,6 +90,9 @@ impl Region {
 
     /// A call that takes a range of this mapping; `offset` may be inside a page.
     fn call(&self, nr: i64, offset: usize, len: usize, flags: i32) -> SysResult<()> {
+        if self.kernel.ages().is_undone(self.age) {
+            return Err(Errno(libc::ESTALE));
+        }
         let end = offset.checked_add(len).filter(|&end| end <= self.len);
         let end = end.ok_or(Errno(libc::EINVAL))?;
         let first = offset - offset % PAGE;
@@ -111,6 +119,10 @@ impl Drop for Region {
     fn drop(&mut self) {
         // Somebody else may get the same place as soon as it is free.
         drop(self.watch.take());
+        // The kernel went back to before it was mapped: the place may be another's.
+        if self.kernel.ages().is_undone(self.age) {
+            return;
+        }
         let args = [self.start.as_ptr() as u64, self.len as u64, 0, 0, 0, 0];
         // SAFETY: ours alone. A kernel that is gone refuses; its memory goes
         // with its last handle.

@@ -1,6 +1,7 @@
 //! The calls of [`tane_linux`] on a kernel of ours, and descriptors that keep it alive.
 //! Results are bare errnos, to which the callers add their context.
 
+use crate::ages::Age;
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 use std::ffi::CStr;
@@ -11,10 +12,30 @@ pub(crate) type SysResult<T> = tane_linux::Result<T>;
 /// A descriptor inside the kernel, closed when dropped. Keeps the kernel alive.
 pub(crate) struct Fd {
     pub(crate) kernel: Kernel,
-    pub(crate) raw: i32,
+    number: i32,
+    /// When it was opened.
+    age: Age,
 }
 
 impl Fd {
+    /// What a call gave that began at that time.
+    pub(crate) fn new(kernel: &Kernel, number: i32, age: Age) -> Self {
+        Self {
+            kernel: kernel.clone(),
+            number,
+            age,
+        }
+    }
+
+    /// Its number in the kernel; -1 if the kernel went back to before it was opened.
+    #[inline]
+    pub(crate) fn raw(&self) -> i32 {
+        match self.kernel.ages().is_undone(self.age) {
+            false => self.number,
+            true => -1,
+        }
+    }
+
     /// The calls of its kernel.
     #[inline]
     pub(crate) fn sys(&self) -> Sys<'_, Machine> {
@@ -25,13 +46,19 @@ impl Fd {
 impl Descriptor for Fd {
     #[inline]
     fn raw(&self) -> i32 {
-        self.raw
+        Fd::raw(self)
     }
 }
 
 impl Drop for Fd {
     fn drop(&mut self) {
-        self.sys().close(self.raw);
+        let ages = self.kernel.ages();
+        // That number may be another's.
+        if !ages.is_undone(self.age) {
+            let now = ages.now();
+            self.sys().close(self.number);
+            ages.note_closed(self.number, self.age, now);
+        }
     }
 }
 
@@ -42,11 +69,10 @@ impl Kernel {
         Sys(self.machine())
     }
 
-    fn own(&self, fd: i32) -> Fd {
-        Fd {
-            kernel: self.clone(),
-            raw: fd,
-        }
+    /// What this call gives.
+    fn own(&self, open: impl FnOnce() -> SysResult<i32>) -> SysResult<Fd> {
+        let age = self.ages().now();
+        open().map(|number| Fd::new(self, number, age))
     }
 
     pub(crate) fn openat(
@@ -56,8 +82,7 @@ impl Kernel {
         flags: i32,
         mode: u32,
     ) -> SysResult<Fd> {
-        let opened = self.sys().open_number(dir, path, flags, mode);
-        opened.map(|fd| self.own(fd))
+        self.own(|| self.sys().open_number(dir, path, flags, mode))
     }
 
     /// Resolves the whole path, links and ".." too, as if `dir` were "/".
@@ -69,20 +94,19 @@ impl Kernel {
         mode: u32,
     ) -> SysResult<Fd> {
         let resolve = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_MAGICLINKS;
-        let opened = self.sys().open2_number(dir, path, flags, mode, resolve);
-        opened.map(|fd| self.own(fd))
+        self.own(|| self.sys().open2_number(dir, path, flags, mode, resolve))
     }
 
     pub(crate) fn dup(&self, fd: impl Descriptor) -> SysResult<Fd> {
-        self.sys().dup_number(fd).map(|fd| self.own(fd))
+        self.own(|| self.sys().dup_number(fd))
     }
 
     pub(crate) fn fsopen(&self, fstype: &CStr) -> SysResult<Fd> {
-        self.sys().fsopen(fstype).map(|fd| self.own(fd))
+        self.own(|| self.sys().fsopen(fstype))
     }
 
     pub(crate) fn fsmount(&self, fs: &Fd, attributes: u64) -> SysResult<Fd> {
-        self.sys().fsmount(fs, attributes).map(|fd| self.own(fd))
+        self.own(|| self.sys().fsmount(fs, attributes))
     }
 
     /// All that [`Metadata`](crate::Metadata) tells; an empty path is the descriptor

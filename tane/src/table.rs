@@ -49,7 +49,7 @@ impl Table {
             while done < len {
                 match kernel
                     .sys()
-                    .pread(fd.raw, &mut bytes[done..], at + done as u64)?
+                    .pread(fd.raw(), &mut bytes[done..], at + done as u64)?
                 {
                     0 => break,
                     n => done += n,

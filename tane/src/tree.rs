@@ -33,7 +33,7 @@ pub struct Tree {
 
 impl std::fmt::Debug for Fd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} of {:?}", self.raw, self.kernel)
+        write!(f, "{} of {:?}", self.raw(), self.kernel)
     }
 }
 
@@ -50,7 +50,7 @@ impl Tree {
     /// An O_PATH descriptor of the root, for [`Kernel::syscall`]. It is a number
     /// in the kernel's table, not in this process's.
     pub fn root_fd(&self) -> i32 {
-        self.root.raw
+        self.root.raw()
     }
 
     /// A call about whatever a path leads to, links followed.
@@ -101,8 +101,8 @@ impl Tree {
     }
 
     fn resolve(&self, path: &Path, flags: i32) -> SysResult<Fd> {
-        let Fd { kernel, raw } = &self.root;
-        let open = |path: &CStr| kernel.open_in_root(*raw, path, flags, 0);
+        let root = &self.root;
+        let open = |path: &CStr| root.kernel.open_in_root(root, path, flags, 0);
         with_cstr(path.as_os_str().as_bytes(), open)
     }
 

@@ -61,7 +61,7 @@ impl File {
         action: &'static str,
         f: impl FnOnce(&Target<'_>) -> SysResult<T>,
     ) -> Result<T> {
-        let target = Target(&self.fd.kernel, XattrOf::Open(self.fd.raw));
+        let target = Target(&self.fd.kernel, XattrOf::Open(self.fd.raw()));
         f(&target).map_err(|errno| errno.during(action))
     }
 
@@ -107,7 +107,7 @@ impl Dir {
         f: impl FnOnce(&Target<'_>) -> SysResult<T>,
     ) -> Result<T> {
         let with_target = |name: &CStr| {
-            with_proc_path(self.fd.raw, Some(name), |path| {
+            with_proc_path(self.fd.raw(), Some(name), |path| {
                 f(&Target(&self.fd.kernel, XattrOf::Link(path)))
             })
         };
@@ -158,7 +158,7 @@ impl Tree {
         // An O_PATH descriptor is refused by the calls by descriptor, but as a
         // link in /proc it leads there.
         self.at(action, path, |fd| {
-            with_proc_path(fd.raw, None, |path| {
+            with_proc_path(fd.raw(), None, |path| {
                 f(&Target(&fd.kernel, XattrOf::File(path)))
             })
         })

@@ -7,11 +7,13 @@
 use super::config::{self, CAPACITY, CONFIG_WCE, QUEUE_SIZE};
 use super::counters::{count, Counters};
 use super::request::{Disk, Failure, Request, Status, ID_SIZE, SECTOR};
+use super::saved::SavedBlock;
 use crate::pool::Pool;
 use crate::virtio::{Attached, Device, Queue, Slot};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use tane_host::Saved;
 use tane_images::Backend;
 
 const VIRTIO_ID_BLOCK: u32 = 2;
@@ -70,29 +72,30 @@ pub struct Block {
 }
 
 /// What the device and its threads share.
-struct Inner {
-    backend: Arc<dyn Backend>,
-    options: BlockOptions,
+pub(super) struct Inner {
+    pub backend: Arc<dyn Backend>,
+    pub options: BlockOptions,
     serial: [u8; ID_SIZE],
     counters: Arc<Counters>,
     last_error: Mutex<Option<String>>,
     first_error: OnceLock<Arc<io::Error>>,
-    lines: Vec<Mutex<Line>>,
-    write_cache: AtomicBool,
+    pub lines: Vec<Mutex<Line>>,
+    pub write_cache: AtomicBool,
 }
 
 /// A queue and what belongs to it. Locked for short moments only, never while
 /// a thread waits for storage.
 #[derive(Default)]
-struct Line {
-    active: Option<Active>,
+pub(super) struct Line {
+    pub active: Option<Active>,
     /// Requests to be used again.
     free: Vec<Request>,
     /// Those of one notification that go to the pool.
     batch: Vec<Job>,
 }
 
-struct Active {
+#[derive(Clone)]
+pub(super) struct Active {
     queue: Queue,
     slot: Arc<Slot>,
     /// Features that decide when a write is durable.
@@ -260,6 +263,10 @@ impl Device for Block {
         }
     }
 
+    fn save(&self) -> io::Result<Box<dyn Saved>> {
+        SavedBlock::of(&self.inner)
+    }
+
     fn stop(&self) {
         self.reset();
         self.pool.stop();
@@ -274,7 +281,7 @@ impl Attached<Block> {
 }
 
 impl Inner {
-    fn line(&self, index: usize) -> MutexGuard<'_, Line> {
+    pub fn line(&self, index: usize) -> MutexGuard<'_, Line> {
         self.lines[index].lock().unwrap_or_else(|e| e.into_inner())
     }
 

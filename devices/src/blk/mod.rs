@@ -5,6 +5,7 @@ mod counters;
 mod device;
 mod fuzz;
 mod request;
+mod saved;
 
 pub use counters::{requests, Counters};
 pub use device::{Block, BlockOptions};

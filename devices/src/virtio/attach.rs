@@ -6,10 +6,11 @@ use super::slot::Slot;
 use super::transport::Transport;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::io;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use tane_host::{abi, Doorbell, Interrupter, Kernel};
+use tane_host::{abi, Doorbell, Interrupter, Kernel, Saved};
 
 /// Why a device did not get into the kernel.
 #[derive(Debug)]
@@ -199,6 +200,10 @@ impl Doorbell for Bell {
 
     fn stop(&self) {
         self.0.stop();
+    }
+
+    fn save(&self) -> io::Result<Box<dyn Saved>> {
+        self.0.save()
     }
 }
 

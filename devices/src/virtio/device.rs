@@ -2,7 +2,9 @@
 
 use super::queue::Queue;
 use super::slot::Slot;
+use std::io;
 use std::sync::Arc;
+use tane_host::Saved;
 
 /// The device's way to the kernel's interrupt controller. Implemented by
 /// whoever owns the virtual CPUs.
@@ -46,6 +48,13 @@ pub trait Device: Send + Sync {
     /// Answer what is under way, then forget the queues and the slot: when this
     /// returns, nothing touches guest memory any more. May block.
     fn reset(&self);
+
+    /// What it is now, for a checkpoint of the kernel; it is not busy, and stays so until
+    /// this returns. An error says why it cannot go back to that.
+    fn save(&self) -> io::Result<Box<dyn Saved>> {
+        let text = "this kind of device cannot go back to what it was: remove it first";
+        Err(io::Error::new(io::ErrorKind::Unsupported, text))
+    }
 
     /// Reset, and give threads and the like back. May be activated again.
     fn stop(&self) {

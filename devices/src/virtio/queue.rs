@@ -61,7 +61,7 @@ pub struct Chain {
 unsafe impl Send for Chain {}
 
 /// A queue in use.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Queue {
     memory: GuestMemory,
     layout: QueueLayout,

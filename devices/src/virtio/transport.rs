@@ -5,7 +5,9 @@ use super::device::Device;
 use super::memory::GuestMemory;
 use super::queue::Queue;
 use super::slot::{Slot, RING_EVENT_IDX, RING_INDIRECT, VERSION_1};
-use std::sync::{Arc, Mutex};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use tane_host::Saved;
 
 const STATUS_DRIVER_OK: u32 = 4;
 
@@ -15,7 +17,22 @@ pub struct Transport {
     slot: Arc<Slot>,
     memory: GuestMemory,
     /// Whether the device is active; orders changes of that.
-    active: Mutex<bool>,
+    active: Arc<Mutex<bool>>,
+}
+
+/// What was behind the registers.
+struct SavedTransport {
+    device: Box<dyn Saved>,
+    active: Arc<Mutex<bool>>,
+    was_active: bool,
+}
+
+impl Saved for SavedTransport {
+    fn roll_back(&self) -> io::Result<()> {
+        let mut active = self.active.lock().unwrap_or_else(PoisonError::into_inner);
+        *active = self.was_active;
+        self.device.roll_back()
+    }
 }
 
 impl Transport {
@@ -33,7 +50,7 @@ impl Transport {
             device,
             slot,
             memory,
-            active: Mutex::new(false),
+            active: Arc::default(),
         }
     }
 
@@ -50,6 +67,16 @@ impl Transport {
     /// See [`Device::is_busy`].
     pub fn is_busy(&self) -> bool {
         self.device.is_busy()
+    }
+
+    /// See [`Device::save`].
+    pub fn save(&self) -> io::Result<Box<dyn Saved>> {
+        let was_active = *self.active.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Box::new(SavedTransport {
+            device: self.device.save()?,
+            active: self.active.clone(),
+            was_active,
+        }))
     }
 
     /// The driver has written the status. A reset (0) may block.

@@ -36,10 +36,7 @@ impl Socket {
     }
 
     fn own(kernel: &Kernel, raw: u64) -> Self {
-        Self(Fd {
-            kernel: kernel.clone(),
-            raw: raw as i32,
-        })
+        Self(Fd::new(kernel, raw as i32, kernel.ages().now()))
     }
 
     pub fn kernel(&self) -> &Kernel {
@@ -47,14 +44,14 @@ impl Socket {
     }
 
     pub fn raw(&self) -> i32 {
-        self.0.raw
+        self.0.raw()
     }
 
     /// # Safety
     /// As of the call: pointers are to what it reads or writes.
     pub unsafe fn call(&self, nr: i64, args: &[u64]) -> io::Result<u64> {
         let mut all = [0; 6];
-        all[0] = self.0.raw as u64;
+        all[0] = self.0.raw() as u64;
         all[1..=args.len()].copy_from_slice(args);
         // SAFETY: as the caller promises.
         unsafe { call(&self.0.kernel, nr, &all) }
@@ -200,7 +197,7 @@ impl Socket {
     }
 
     pub fn try_clone(&self) -> io::Result<Self> {
-        let fd = self.0.kernel.dup(self.0.raw)?;
+        let fd = self.0.kernel.dup(self.0.raw())?;
         Ok(Self(fd))
     }
 }

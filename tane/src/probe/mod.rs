@@ -44,7 +44,7 @@ pub struct FileSystem {
 /// is on it.
 pub(crate) fn probe(kernel: &Kernel, device: &Path) -> Result<Option<FileSystem>> {
     let fd = open(kernel, device).map_err(|errno| errno.on("read", device))?;
-    let read = |at: u64, len| pread_all(kernel, fd.raw, at, len);
+    let read = |at: u64, len| pread_all(kernel, fd.raw(), at, len);
     let head = read(0, HEAD).map_err(|errno| errno.on("read", device))?;
     // What cannot be read has no name; that it cannot is for a mount to say.
     let read = |at, len| read(at, len).ok().filter(|bytes| bytes.len() == len);
@@ -54,7 +54,7 @@ pub(crate) fn probe(kernel: &Kernel, device: &Path) -> Result<Option<FileSystem>
 /// The dialect of the UFS on a device, as the kernel calls it.
 pub(crate) fn ufs_dialect(kernel: &Kernel, device: &Path) -> Option<&'static CStr> {
     let fd = open(kernel, device).ok()?;
-    let read = |at, len| pread_all(kernel, fd.raw, at, len).ok();
+    let read = |at, len| pread_all(kernel, fd.raw(), at, len).ok();
     ufs::dialect(&|at, len| read(at, len).filter(|bytes| bytes.len() == len))
 }
 

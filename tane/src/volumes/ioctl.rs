@@ -17,7 +17,7 @@ impl Kernel {
 
     /// With a number for an argument.
     pub(super) fn ioctl_number(&self, fd: &Fd, request: u64, argument: u64) -> SysResult<u64> {
-        let args = [fd.raw as u64, request, argument, 0, 0, 0];
+        let args = [fd.raw() as u64, request, argument, 0, 0, 0];
         // SAFETY: the argument is a number, or a structure borrowed meanwhile.
         match unsafe { self.syscall(libc::SYS_ioctl, args) } {
             result @ 0.. => Ok(result as u64),

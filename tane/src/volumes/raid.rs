@@ -179,7 +179,7 @@ pub(super) fn stop(kernel: &Kernel, node: &Path) -> SysResult<()> {
 
 fn numbers(kernel: &Kernel, device: &Path) -> SysResult<(u32, u32)> {
     let fd = kernel.open_device(device, libc::O_RDONLY | libc::O_PATH)?;
-    let stat = kernel.fstatx(fd.raw)?;
+    let stat = kernel.fstatx(fd.raw())?;
     Ok((stat.stx_rdev_major, stat.stx_rdev_minor))
 }
 
