@@ -26,7 +26,7 @@ use tane_rewrite::{Patch, SYSCALL};
 
 /// As many traps of one place are worth a change of it.
 const WORTH_A_PATCH: u32 = 8;
-/// As many in one file's code are worth looking at it.
+/// As many in one file's code are worth looking at it, for each MiB that it has.
 const WORTH_A_LOOK: u32 = 1024;
 /// Places are forgotten beyond this: code that is made at run time comes and goes.
 const MOST_PLACES: usize = 1 << 16;

@@ -62,6 +62,9 @@ fn functions(program: &ProgramCode, text: &ProgramText, length: usize) -> Option
     Some(distances.collect())
 }
 
+/// Of more code than this none is looked at: a copy of it is kept.
+const LARGEST: u64 = 128 << 20;
+
 /// All that is known of files, and of where their trampolines lie.
 #[derive(Default)]
 pub struct Files {
@@ -76,7 +79,7 @@ pub struct Files {
 
 impl Files {
     /// What is known of this text, which has seen `more` traps; `None` until there were
-    /// `enough`.
+    /// `enough` for each MiB, and of what is too large.
     pub fn worth(
         &mut self,
         program: &ProgramCode,
@@ -88,9 +91,10 @@ impl Files {
         if let Some(known) = self.known.get(&key) {
             return Some(known.clone());
         }
+        let size = text.end - text.start;
         let traps = self.traps.entry(key).or_default();
-        *traps += more;
-        if *traps < enough {
+        *traps = traps.saturating_add(more);
+        if size > LARGEST || u64::from(*traps) < u64::from(enough) * size.div_ceil(1 << 20) {
             return None;
         }
         self.traps.remove(&key);
