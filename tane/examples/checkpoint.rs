@@ -4,13 +4,15 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tane::images::{buffer, Backend, Ram};
 use tane::{DiskOptions, Kernel, Mount, MountOptions, Result};
 
 const ROUNDS: usize = 61;
 const PAGE: usize = 4096;
+const TRIED: Duration = Duration::from_secs(3);
 
 fn disk_of(path: &str) -> std::io::Result<Arc<Ram>> {
     let file = File::open(path)?;
@@ -40,16 +42,57 @@ fn tell(what: &str, mut times: Vec<f64>) {
     println!("{what:34} {:8.0} {:8.0}", times[0], times[times.len() / 2]);
 }
 
+/// A damaged file system is mounted, listed and taken away.
+fn attempt(kernel: &Kernel, ram: &Ram, device: &Path, seed: u64) -> std::io::Result<()> {
+    let at = (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (256 << 10)) & !511;
+    ram.write(&[buffer(&[seed as u8; 512])], at)?;
+    if let Ok(mount) = MountOptions::new().mount(kernel, device) {
+        mount.read_dir("/").map(Iterator::count).ok();
+    }
+    Ok(())
+}
+
+/// How often that is done in a second, going back each time and starting anew each time.
+fn attempts(image: &str, path: &str) -> std::result::Result<(), Box<dyn std::error::Error>> {
+    let kernel = Kernel::builder().image(image).boot()?;
+    let ram = disk_of(path)?;
+    let disk = kernel.add_disk(ram.clone(), &DiskOptions::new())?;
+    let checkpoint = kernel.checkpoint()?;
+    let (began, mut done) = (Instant::now(), 0);
+    while began.elapsed() < TRIED {
+        attempt(&kernel, &ram, &disk.device(), done)?;
+        kernel.rollback(&checkpoint)?;
+        done += 1;
+    }
+    println!("attempts a second, going back {:12.0}", rate(done, began));
+    let (began, mut done) = (Instant::now(), 0);
+    while began.elapsed() < TRIED {
+        let kernel = Kernel::builder().image(image).boot()?;
+        let undo = ram.clone().remember()?;
+        let disk = kernel.add_disk(ram.clone(), &DiskOptions::new())?;
+        attempt(&kernel, &ram, &disk.device(), done)?;
+        drop((disk, kernel));
+        undo.undo()?;
+        done += 1;
+    }
+    println!("the same, starting anew       {:12.0}", rate(done, began));
+    Ok(())
+}
+
+fn rate(done: u64, since: Instant) -> f64 {
+    done as f64 / since.elapsed().as_secs_f64()
+}
+
 fn micros(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e6
 }
 
 fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1);
-    let (Some(image), Some(disk)) = (words.next(), words.next()) else {
+    let (Some(image), Some(path)) = (words.next(), words.next()) else {
         return Err("usage: checkpoint IMAGE DISK".into());
     };
-    let disk = disk_of(&disk)?;
+    let disk = disk_of(&path)?;
     println!("{:34} {:>8} {:>8}", "µs", "least", "median");
     let mut times = Vec::new();
     for _ in 0..11 {
@@ -97,5 +140,6 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     }
     drop((file, checkpoint));
     mount.unmount()?;
-    Ok(())
+    drop(kernel);
+    attempts(&image, &path)
 }

@@ -170,6 +170,16 @@ fn found(mount: &Mount, at: &Path, into: &mut Model) {
     }
 }
 
+/// What is read next comes from the disk, but for what was never written there.
+fn drop_caches(kernel: &Kernel) {
+    let proc = kernel.tree("/proc").expect("/proc");
+    let file = OpenOptions::new()
+        .write(true)
+        .open(&proc, "sys/vm/drop_caches");
+    let file = file.expect("opens");
+    file.write_all_at(b"3", 0).expect("drops caches");
+}
+
 #[track_caller]
 fn same(mount: &Mount, model: &Model) {
     let mut tree = Model::new();
@@ -197,6 +207,8 @@ fn random_operations(kernel: &Kernel, fstype: &str, mib: u64, make: &[&str], che
         for _ in 0..chance.below(40) {
             operate(&mount, &mut model, &mut chance);
         }
+        // So that there is something on the disk to go back to.
+        mount.sync().expect("syncs");
         let checkpoint = kernel.checkpoint().expect("a checkpoint");
         let then = model.clone();
         for _ in 0..1 + chance.below(3) {
@@ -214,10 +226,12 @@ fn random_operations(kernel: &Kernel, fstype: &str, mib: u64, make: &[&str], che
                     same(&mount, &model);
                 }
             }
+            mount.sync().expect("syncs");
             kernel
                 .rollback(&checkpoint)
                 .unwrap_or_else(|e| panic!("{fstype} {round}: {e}"));
             model.clone_from(&then);
+            drop_caches(kernel);
             same(&mount, &model);
         }
     }
@@ -297,12 +311,17 @@ fn an_image_that_is_left_as_it_is_goes_back() {
     let disk = disk.expect("the disk");
     let mount = mount(&kernel, &disk);
     mount.write("a", "one").expect("writes");
+    mount.sync().expect("syncs");
     let checkpoint = kernel.checkpoint().expect("a checkpoint");
     for _ in 0..3 {
-        mount.write("a", vec![2; 3_000_000]).expect("writes");
+        let file = OpenOptions::new().write(true).open(&mount, "a");
+        let file = file.expect("opens");
+        file.write_all_at(b"two", 0).expect("writes in place");
+        mount.write("b", vec![2; 3_000_000]).expect("writes");
         mount.create_dir("new").expect("it is not there");
         mount.sync().expect("syncs");
         kernel.rollback(&checkpoint).expect("goes back");
+        drop_caches(&kernel);
         assert_eq!(mount.read("a").expect("reads"), b"one");
     }
     mount.unmount().expect("unmounts");
