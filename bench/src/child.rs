@@ -1,7 +1,7 @@
 //! What has to be measured in a process of its own: this program again, with an
 //! option that nobody else gives. Its figures are one line of words.
 
-use crate::sets::{boot, create, instructions, net};
+use crate::sets::{boot, create, instructions, net, programs};
 use crate::tool;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -23,6 +23,9 @@ pub struct Options {
     /// Measure this row's tane or host, print nanoseconds
     #[arg(long, value_names = ["IMAGE", "WHO", "ROW"], num_args = 3, hide = true)]
     net_child: Vec<String>,
+    /// Measure this row as an ordinary program, print its figure
+    #[arg(long, value_name = "ROW", hide = true)]
+    program_child: Option<String>,
 }
 
 impl Options {
@@ -40,7 +43,7 @@ impl Options {
         if let [image, who, row] = self.net_child.as_slice() {
             return Some(net::child(Path::new(image), who, row));
         }
-        None
+        self.program_child.as_deref().map(programs::child)
     }
 }
 
@@ -63,7 +66,8 @@ pub fn numbers_in_namespace(args: &[&str]) -> Result<Vec<f64>, String> {
     figures(command.arg(own).args(args))
 }
 
-fn figures(command: &mut Command) -> Result<Vec<f64>, String> {
+/// The numbers that this command prints.
+pub fn figures(command: &mut Command) -> Result<Vec<f64>, String> {
     let output = command.output().map_err(|e| format!("own child: {e}"))?;
     if !output.status.success() {
         return Err(complaint(&output.stderr));

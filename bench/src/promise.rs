@@ -17,6 +17,7 @@ pub enum Set {
     Caches,
     Xarray,
     Boot,
+    Programs,
     Cat,
     Extract,
     Mount,
@@ -26,7 +27,7 @@ pub enum Set {
 }
 
 impl Set {
-    pub const ALL: [Set; 16] = [
+    pub const ALL: [Set; 17] = [
         Self::Syscalls,
         Self::Ramfs,
         Self::Instructions,
@@ -37,6 +38,7 @@ impl Set {
         Self::Caches,
         Self::Xarray,
         Self::Boot,
+        Self::Programs,
         Self::Cat,
         Self::Extract,
         Self::Mount,
@@ -57,6 +59,7 @@ impl Set {
             Self::Caches => "caches",
             Self::Xarray => "xarray",
             Self::Boot => "boot",
+            Self::Programs => "programs",
             Self::Cat => "cat",
             Self::Extract => "extract",
             Self::Mount => "mount",
@@ -79,6 +82,7 @@ impl Set {
             Self::Caches => "Two threads writing: what sharing cache lines costs",
             Self::Xarray => "XArray beside hash tables, inside the kernel",
             Self::Boot => "Start to first call, and memory then",
+            Self::Programs => "What ordinary programs pay, on this Linux and on the host",
             Self::Cat => "One small file out of an ext4 image, whole process",
             Self::Extract => "A tree out of an image, whole process",
             Self::Mount => "A tree out of an ext4 image, by cp -a from a mount of it",

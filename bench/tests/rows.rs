@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-const SETS: [&str; 10] = [
+const SETS: [&str; 11] = [
     "syscalls",
     "ramfs",
     "instructions",
@@ -15,6 +15,7 @@ const SETS: [&str; 10] = [
     "caches",
     "xarray",
     "boot",
+    "programs",
 ];
 /// Beside the first of each: what has code of its own.
 const MORE: [&str; 7] = [

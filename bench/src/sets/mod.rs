@@ -15,6 +15,7 @@ pub mod net;
 mod net_load;
 mod pair;
 mod peak;
+pub mod programs;
 mod python;
 mod ramfs;
 mod syscalls;
@@ -39,6 +40,7 @@ pub fn promises() -> Vec<Promise> {
         Set::Caches => caches::promises(),
         Set::Xarray => xarray::promises(),
         Set::Boot => boot::promises(),
+        Set::Programs => programs::promises(),
         Set::Cat => cat::promises(),
         Set::Extract => [extract::promises(), peak::promises()].concat(),
         Set::Mount => mount::promises(),
@@ -62,6 +64,7 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) {
         Set::Caches => caches::measure(promise, report),
         Set::Xarray => xarray::measure(promise, paths, report),
         Set::Boot => boot::measure(promise, paths, report),
+        Set::Programs => programs::measure(promise, paths, report),
         Set::Cat => cat::measure(promise, paths, report),
         Set::Extract if peak::is_of(promise) => peak::measure(promise, paths, report),
         Set::Extract => extract::measure(promise, paths, report),
