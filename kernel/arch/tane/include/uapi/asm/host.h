@@ -19,7 +19,7 @@
 #include <linux/types.h>
 
 #define TANE_ABI_MAGIC		0x6c656e72656e6174ULL	/* "tanernel" */
-#define TANE_ABI_VERSION	10
+#define TANE_ABI_VERSION	11
 
 #define TANE_MAX_VCPUS		64
 #define TANE_VCPU_SIZE		4096
