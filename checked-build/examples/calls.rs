@@ -22,13 +22,17 @@ fn main() {
         .boot(&image)
         .unwrap_or_else(|e| panic!("{e}"));
     let options = Options {
-        imports: Calls::all().map(|call| call.name.to_owned()).collect(),
+        imports: Calls::all()
+            .list()
+            .map(|call| call.name.to_owned())
+            .collect(),
         ..Options::default()
     };
     let module = build(&[&here.join("tests/linux.c")], &options).unwrap_or_else(|e| panic!("{e}"));
     let linux = Linux {
         kernel: &kernel,
         directory: Some(c"/"),
+        descriptors: 1,
     };
     let mut instance =
         Instance::on(linux, &module, 1 << 20, Vec::new()).unwrap_or_else(|e| panic!("{e:?}"));

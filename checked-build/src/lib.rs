@@ -7,6 +7,7 @@
 //!   frame.rs        two stacks instead of one
 //!   operand.rs      how operands are written
 //! link.rs       objects to a module
+//!   lines.rs        which line of the source is where
 //! module.h      <tane/module.h>: what a module may import of a kernel
 //! runtime.c     memcpy and its kin, which GCC calls on its own
 //! ```
@@ -15,6 +16,7 @@
 
 mod compile;
 mod frame;
+mod lines;
 mod link;
 mod operand;
 mod rewrite;
@@ -70,12 +72,19 @@ pub struct Options {
     pub imports: Vec<String>,
     /// Further words for gcc, for example `-DNAME`.
     pub gcc: Vec<OsString>,
+    /// Leave out which line of the source is where.
+    pub strip: bool,
 }
 
-/// The functions of `<tane/module.h>`, which a kernel provides.
+/// The functions of `<tane/module.h>`, which a kernel or the loader provides.
 pub fn kernel_imports() -> impl Iterator<Item = &'static str> {
     let lines = include_str!("module.h").lines();
-    lines.filter_map(|line| Some(line.strip_prefix("long ")?.split_once('(')?.0))
+    let declared = |line: &'static str| {
+        let (before, _) = line.strip_suffix(';')?.split_once('(')?;
+        let name = before.rsplit([' ', '*']).next()?;
+        (!line.starts_with([' ', '*', '\t'])).then_some(name)
+    };
+    lines.filter_map(declared)
 }
 
 /// Builds a module of freestanding C. The runtime has memcpy, memmove, memset and memcmp.
@@ -94,7 +103,7 @@ pub fn build(sources: &[&Path], options: &Options) -> Result<Vec<u8>, Error> {
     }
     let mut imports = options.imports.clone();
     imports.retain(|name| missing.contains(name));
-    let file = link::link(&objects, &imports)?;
+    let file = link::link(&objects, &imports, !options.strip)?;
     match tane_checked::check(&file) {
         Ok(_) => Ok(file),
         Err(refusal) => Err(Error::new(format!("the checker refuses it: {refusal}"))),

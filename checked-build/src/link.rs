@@ -4,6 +4,7 @@
 //! the value is the slot's number: 0 is nobody's. Imports get slots too, and a jump
 //! through theirs for those who call them.
 
+use crate::lines::Lines;
 use crate::Error;
 use object::{Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget};
 use object::{SectionIndex, SectionKind, SymbolKind, SymbolSection};
@@ -26,6 +27,16 @@ enum Part {
     Data,
     Zeroes,
     Heights,
+    /// Where lines begin, and the names of files; no part of a module as they are.
+    Lines,
+    Files,
+}
+
+impl Part {
+    /// It names places in the code, and no functions.
+    fn is_about_code(self) -> bool {
+        matches!(self, Part::Heights | Part::Lines)
+    }
 }
 
 /// Where a symbol is.
@@ -45,6 +56,8 @@ struct Linker<'a> {
     data: Vec<u8>,
     zeroes: u64,
     heights: Vec<u8>,
+    lines: Vec<u8>,
+    files: Vec<u8>,
     /// By object and section.
     sections: HashMap<(usize, SectionIndex), (Part, u64)>,
     global: HashMap<String, Place>,
@@ -52,6 +65,7 @@ struct Linker<'a> {
     /// Starts of functions.
     functions: BTreeSet<u64>,
     exports: BTreeMap<String, u64>,
+    with_lines: bool,
 }
 
 /// A relocation, its symbol found.
@@ -84,7 +98,7 @@ pub fn undefined(objects: &[Vec<u8>]) -> Result<BTreeSet<String>, Error> {
 }
 
 /// Links, without checking.
-pub fn link(objects: &[Vec<u8>], imports: &[String]) -> Result<Vec<u8>, Error> {
+pub fn link(objects: &[Vec<u8>], imports: &[String], with_lines: bool) -> Result<Vec<u8>, Error> {
     let files = objects
         .iter()
         .map(|bytes| read(bytes))
@@ -96,11 +110,14 @@ pub fn link(objects: &[Vec<u8>], imports: &[String]) -> Result<Vec<u8>, Error> {
         data: Vec::new(),
         zeroes: 0,
         heights: Vec::new(),
+        lines: Vec::new(),
+        files: Vec::new(),
         sections: HashMap::new(),
         global: HashMap::new(),
         imports: imports.to_vec(),
         functions: BTreeSet::new(),
         exports: BTreeMap::new(),
+        with_lines,
     };
     it.place_sections()?;
     it.define_symbols()?;
@@ -111,6 +128,8 @@ pub fn link(objects: &[Vec<u8>], imports: &[String]) -> Result<Vec<u8>, Error> {
 fn part_of(name: &str, kind: SectionKind) -> Option<Part> {
     match kind {
         _ if name == ".tmod.heights" => Some(Part::Heights),
+        _ if name == ".tmod.lines" => Some(Part::Lines),
+        _ if name == ".tmod.files" => Some(Part::Files),
         SectionKind::Text => Some(Part::Code),
         SectionKind::ReadOnlyData | SectionKind::ReadOnlyString => Some(Part::ReadOnly),
         SectionKind::Data => Some(Part::Data),
@@ -139,6 +158,8 @@ impl Linker<'_> {
                         Part::Code => (&mut self.code, NOP),
                         Part::ReadOnly => (&mut self.read_only, 0),
                         Part::Data => (&mut self.data, 0),
+                        Part::Lines => (&mut self.lines, 0),
+                        Part::Files => (&mut self.files, 0),
                         _ => (&mut self.heights, 0),
                     };
                     let at = to.len().next_multiple_of(align as usize);
@@ -234,7 +255,7 @@ impl Linker<'_> {
 
     /// The function that a fix takes for a value, if it does.
     fn function_value(&self, fix: &Fix) -> Result<Option<u64>, Error> {
-        let value = matches!(fix.kind, R_64 | R_32 | R_32S) && fix.part != Part::Heights;
+        let value = matches!(fix.kind, R_64 | R_32 | R_32S) && !fix.part.is_about_code();
         let Place::In(Part::Code, at) = fix.place else {
             return Ok(None);
         };
@@ -259,6 +280,10 @@ impl Linker<'_> {
                     table.len() - 1
                 });
             }
+        }
+        if self.with_lines {
+            let lines = self.source_lines(fixes);
+            self.read_only.extend(lines);
         }
         // A jump through each import's slot; its address comes with the layout.
         let stubs = self.code.len();
@@ -299,6 +324,35 @@ impl Linker<'_> {
         Ok(module.to_bytes())
     }
 
+    /// The list of where lines begin.
+    fn source_lines(&self, fixes: &[Fix]) -> Vec<u8> {
+        let mut lines = Lines::default();
+        // In the order of the objects, as the sections are.
+        let all: Vec<&Fix> = fixes.iter().filter(|fix| fix.part == Part::Lines).collect();
+        for (i, file) in self.objects.iter().enumerate() {
+            let part = |name| {
+                let section = file.section_by_name(name)?;
+                let (_, at) = self.sections.get(&(i, section.index()))?;
+                Some((*at, *at + section.size()))
+            };
+            let (Some(own), Some(names)) = (part(".tmod.lines"), part(".tmod.files")) else {
+                continue;
+            };
+            let [first, last] = [own.0, own.1].map(|at| all.partition_point(|fix| fix.at < at));
+            let entries = all[first..last].iter().filter_map(|fix| {
+                let Place::In(Part::Code, at) = fix.place else {
+                    return None;
+                };
+                let said = &self.lines[fix.at as usize + 8..][..8];
+                let number = |b: &[u8]| u32::from_le_bytes([b[0], b[1], b[2], b[3]]);
+                let at = at.wrapping_add_signed(fix.addend);
+                Some((at, [number(said), number(&said[4..])]))
+            });
+            lines.add(entries, &self.files[names.0 as usize..names.1 as usize]);
+        }
+        lines.to_bytes()
+    }
+
     fn apply(
         &mut self,
         fix: &Fix,
@@ -311,13 +365,13 @@ impl Linker<'_> {
             Part::ReadOnly => u64::from(layout.read_only),
             Part::Data => u64::from(layout.data),
             Part::Zeroes => u64::from(layout.data) + self.data.len() as u64,
-            Part::Heights => 0,
+            Part::Heights | Part::Lines | Part::Files => 0,
         };
         let relative = matches!(fix.kind, R_PC32 | R_PLT32);
         let symbol = match (fix.place, self.function_value(fix)?) {
             (_, Some(at)) => (slots[&at] as u64).wrapping_sub(fix.addend as u64),
-            // Where in the code, for heights.
-            (Place::In(_, at), None) if fix.part == Part::Heights => at,
+            // Where in the code, for heights and lines.
+            (Place::In(_, at), None) if fix.part.is_about_code() => at,
             (Place::In(part, at), None) => start(part) + at,
             (Place::Import(i), None) if relative => start(Part::Code) + stubs + 9 * i as u64,
             (Place::Import(i), None) => i as u64 + 1,
@@ -350,6 +404,8 @@ impl Linker<'_> {
             Part::ReadOnly => &mut self.read_only,
             Part::Data => &mut self.data,
             Part::Heights => &mut self.heights,
+            Part::Lines => &mut self.lines,
+            Part::Files => &mut self.files,
             Part::Zeroes => return Err(Error::new("an address in zeroes")),
         };
         let at = fix.at as usize;

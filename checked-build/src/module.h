@@ -6,12 +6,31 @@
  * Structures and constants are those of the compiler's <linux/...> headers.
  *
  * Calls on files see one directory of the kernel's: it is the root, the current directory
- * and descriptor 0. Where the loader gave none they are not there.
+ * and descriptor 0 (of run-module 0 to 3). Where the loader gave none they are not there.
  */
 #ifndef TANE_MODULE_H
 #define TANE_MODULE_H
 
 typedef __SIZE_TYPE__ tane_size;
+
+/*
+ * Of `tane run-module`, which calls int main(int argc, char **argv). Standard input, output
+ * (1) and errors (2): at most a mebibyte at a time. The heap is what lies behind the data
+ * of the module and below its stack.
+ */
+long tane_input(void *to, tane_size bytes);
+long tane_output(int which, const void *from, tane_size bytes);
+void *tane_heap(void);
+void *tane_heap_end(void);
+
+/*
+ * Of every loader. tane_try() calls the function with both pointers; 1 if tane_throw() was
+ * called meanwhile and not caught further in, which leaves everything in between as it is;
+ * else 0. There is no setjmp(): a place that has been left cannot be returned to.
+ */
+_Noreturn void tane_exit(int code);
+int tane_try(void (*function)(void *, void *), void *first, void *second);
+_Noreturn void tane_throw(void);
 
 /* Always there. */
 long getppid(void);

@@ -8,7 +8,7 @@
 //!
 //! GCC was told to leave r11 and r15 alone, to write arguments by mov, and to use neither
 //! a red zone nor jump tables. Heights at labels that only later jumps lead to go into
-//! the section `.tmod.heights`.
+//! the section `.tmod.heights`, where lines begin into `.tmod.lines`.
 
 use crate::frame::Frame;
 use crate::operand::{self, Operand};
@@ -21,6 +21,9 @@ const SYSTEM: [&str; 10] = [
     "syscall", "sysenter", "int", "int3", "cpuid", "rdtsc", "rdtscp", "rdrand", "hlt", "xgetbv",
 ];
 
+/// More than a source includes.
+const MOST_FILES: usize = 1 << 16;
+
 pub struct Rewriter {
     out: String,
     pub frame: Frame,
@@ -29,6 +32,12 @@ pub struct Rewriter {
     remembered: Vec<Frame>,
     files: Vec<(String, String)>,
     place: (String, u32),
+    /// Its file's number, as the assembly has it.
+    file: usize,
+    /// The next instruction is the first of its line.
+    begins_line: bool,
+    /// Lines that began so far.
+    lines: u32,
     /// The section is one of a program's own.
     kept: bool,
     /// The instruction before does not go on here.
@@ -48,6 +57,9 @@ pub fn rewrite(assembly: &str) -> Result<String, Error> {
         remembered: Vec::new(),
         files: Vec::new(),
         place: (String::new(), 0),
+        file: 0,
+        begins_line: false,
+        lines: 0,
         kept: true,
         stopped: false,
         gaps: 0,
@@ -56,6 +68,7 @@ pub fn rewrite(assembly: &str) -> Result<String, Error> {
     for line in assembly.lines() {
         it.line(line.trim())?;
     }
+    it.name_files();
     Ok(it.out)
 }
 
@@ -93,6 +106,7 @@ impl Rewriter {
             return Ok(());
         }
         self.declare_heights();
+        self.declare_line();
         self.instruction(word, rest.trim())?;
         if self.stopped {
             self.gaps += 1;
@@ -114,6 +128,29 @@ impl Rewriter {
         }
     }
 
+    /// Where in the code a line of the source begins, for those who ask at a trap.
+    fn declare_line(&mut self) {
+        if !std::mem::take(&mut self.begins_line) {
+            return;
+        }
+        self.lines += 1;
+        let (label, file, line) = (format!(".Ltmodline{}", self.lines), self.file, self.place.1);
+        self.emit(format!("{label}:\n.pushsection .tmod.lines,\"\",@progbits"));
+        self.emit(format!(".quad {label}\n.long {file}, {line}\n.popsection"));
+    }
+
+    /// By their numbers, each with a zero behind it.
+    fn name_files(&mut self) {
+        let number = |(number, _): &(String, String)| number.parse::<usize>().ok();
+        let most = self.files.iter().filter_map(number).max().unwrap_or(0);
+        self.emit(".section .tmod.files,\"\",@progbits");
+        for wanted in 0..=most.min(MOST_FILES) {
+            let found = self.files.iter().find(|file| number(file) == Some(wanted));
+            let name = found.map_or(String::new(), |(_, name)| name.clone());
+            self.emit(format!(".asciz \"{name}\""));
+        }
+    }
+
     fn directive(&mut self, line: &str, word: &str, rest: &str) -> Result<(), Error> {
         match word {
             ".file" => self.file(rest),
@@ -126,6 +163,8 @@ impl Rewriter {
                     .find(|(number, _)| *number == file.to_string());
                 let name = name.map_or(String::new(), |(_, name)| name.clone());
                 self.place = (name, line);
+                self.file = file as usize;
+                self.begins_line = true;
             }
             ".cfi_startproc" | ".cfi_endproc" => {
                 (self.frame, self.before) = (Frame::default(), None);

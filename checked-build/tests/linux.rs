@@ -44,7 +44,10 @@ fn module() -> &'static [u8] {
     MODULE.get_or_init(|| {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/linux.c");
         let options = Options {
-            imports: Calls::all().map(|call| call.name.to_owned()).collect(),
+            imports: Calls::all()
+                .list()
+                .map(|call| call.name.to_owned())
+                .collect(),
             ..Options::default()
         };
         build(&[&source], &options).unwrap_or_else(|e| panic!("{e}"))
@@ -53,8 +56,17 @@ fn module() -> &'static [u8] {
 
 fn on(kernel: &Kernel) -> Instance {
     let directory = Some(c"/data");
-    Instance::on(Linux { kernel, directory }, module(), HEAP, Vec::new())
-        .unwrap_or_else(|e| panic!("{e:?}"))
+    Instance::on(
+        Linux {
+            kernel,
+            directory,
+            descriptors: 1,
+        },
+        module(),
+        HEAP,
+        Vec::new(),
+    )
+    .unwrap_or_else(|e| panic!("{e:?}"))
 }
 
 fn run(instance: &mut Instance, name: &str, arguments: &[u64]) -> u64 {
@@ -240,10 +252,11 @@ fn without_a_directory_there_are_no_calls_on_files() {
     let linux = Linux {
         kernel: &kernel,
         directory: None,
+        descriptors: 1,
     };
     match Instance::on(linux, module(), HEAP, Vec::new()) {
         Err(Error::Import(name)) => {
-            assert!(name == "read" || Calls::default().find(&name).is_none())
+            assert!(name == "read" || Calls::without_files().find(&name).is_none())
         }
         Err(error) => panic!("{error:?}"),
         Ok(_) => panic!("it was made"),

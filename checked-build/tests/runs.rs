@@ -112,7 +112,7 @@ fn every_fault_is_a_trap_and_the_next_call_goes_well() {
         ("store", &[0x1_0000], Trap::Memory),
         ("constants", &[], Trap::Memory),
         ("deep", &[1], Trap::Stack),
-        ("wide", &[1], Trap::Memory),
+        ("wide", &[1], Trap::Stack),
         ("divide", &[1, 0], Trap::Divide),
         ("divide", &[1 << 63, u64::MAX], Trap::Divide),
         ("unreachable", &[], Trap::Unreachable),

@@ -81,25 +81,49 @@ const ALWAYS: &[Call] = calls! {
     sched_yield SYS_sched_yield();
 };
 
-/// Groups of calls.
+const _: () = assert!(ALWAYS.len() + FILES.len() <= 64, "bits of Calls");
+
+/// Which of the calls a module may import: none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Calls {
-    /// Those on files, below the directory that the instance was given.
-    pub files: bool,
-}
+pub struct Calls(u64);
 
 impl Calls {
-    /// The call with this name, if it is one of them.
-    pub fn find(self, name: &str) -> Option<Call> {
-        let groups = [ALWAYS, if self.files { FILES } else { &[] }];
-        let mut calls = groups.into_iter().flatten();
-        calls.find(|call| call.name == name).copied()
+    /// All that there are.
+    pub fn all() -> Calls {
+        Calls::default().and(|_| true)
     }
 
-    /// All that there are.
-    pub fn all() -> impl Iterator<Item = Call> {
-        ALWAYS.iter().chain(FILES).copied()
+    /// Those that touch no file.
+    pub fn without_files() -> Calls {
+        Calls::default().and(|call| ALWAYS.contains(call))
     }
+
+    /// These and the one with this name; none if there is none.
+    pub fn and_named(self, name: &str) -> Option<Calls> {
+        let one = Calls::default().and(|call| call.name == name);
+        (one.0 != 0).then_some(Calls(self.0 | one.0))
+    }
+
+    fn and(self, wanted: impl Fn(&Call) -> bool) -> Calls {
+        let wanted = every().enumerate().filter(|(_, call)| wanted(call));
+        Calls(wanted.fold(self.0, |bits, (i, _)| bits | 1 << i))
+    }
+
+    /// The call with this name, if it is one of them.
+    pub fn find(self, name: &str) -> Option<Call> {
+        self.list().find(|call| call.name == name)
+    }
+
+    pub fn list(self) -> impl Iterator<Item = Call> {
+        let calls = every().enumerate();
+        calls
+            .filter(move |(i, _)| self.0 & 1 << i != 0)
+            .map(|(_, call)| *call)
+    }
+}
+
+fn every() -> impl Iterator<Item = &'static Call> {
+    ALWAYS.iter().chain(FILES)
 }
 
 /// Bytes of code that one call's way out takes at most.

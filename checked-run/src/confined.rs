@@ -1,7 +1,7 @@
 //! The task that an instance calls a kernel as: one with memory of the window only, and of
 //! the kernel's files those below one directory.
 
-use std::ffi::CStr;
+use crate::Linux;
 use std::io;
 use tane_host::{Kernel, Program, Virtual};
 
@@ -28,15 +28,10 @@ fn words(words: &[u32]) -> Vec<u8> {
 ///
 /// # Safety
 /// As for [`Kernel::program`]; the scratch memory is writable, and the caller's.
-pub unsafe fn confined(
-    kernel: &Kernel,
-    window: usize,
-    directory: Option<&CStr>,
-    scratch: &Scratch,
-) -> io::Result<Program> {
+pub unsafe fn confined(linux: Linux<'_>, window: usize, scratch: &Scratch) -> io::Result<Program> {
     let window = Virtual(window as u64);
     // SAFETY: as the caller promises.
-    let mut program = unsafe { kernel.program(window, Some(window))? };
+    let mut program = unsafe { linux.kernel.program(window, Some(window))? };
     let mut call = |what: &str, nr: i64, args: &[u64], bytes: &[u8]| {
         if bytes.len() > scratch.bytes {
             return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
@@ -65,18 +60,16 @@ pub unsafe fn confined(
         &[0, u32::MAX.into(), 0],
         &[],
     )?;
-    if let Some(directory) = directory {
+    if let Some(directory) = linux.directory {
         let path = directory.to_bytes_with_nul();
         let name = directory.to_string_lossy();
         call(&name, libc::SYS_chdir, &[at], path)?;
         call(&name, libc::SYS_chroot, &[at], b".\0")?;
         let flags = (libc::O_RDONLY | libc::O_DIRECTORY) as u64;
-        call(
-            &name,
-            libc::SYS_openat,
-            &[libc::AT_FDCWD as u64, at, flags],
-            b".\0",
-        )?;
+        let here = libc::AT_FDCWD as u64;
+        for _ in 0..linux.descriptors.max(1) {
+            call(&name, libc::SYS_openat, &[here, at, flags], b".\0")?;
+        }
     }
     let no = libc::PR_SET_NO_NEW_PRIVS as u64;
     call("no_new_privs", libc::SYS_prctl, &[no, 1, 0, 0, 0], &[])?;

@@ -60,6 +60,8 @@ fn trap(signal: i32, at: usize, address: usize, context: &Context) -> Option<Tra
     let in_code = (context.code[0]..context.code[1]).contains(&at);
     let page = PAGE as usize;
     let guard = context.returns[0] - page..context.returns[0];
+    let [low, high] = context.memory.guard();
+    let below = context.window + low as usize..context.window + high as usize;
     match signal {
         // An empty slot leads to the window's first byte.
         libc::SIGSEGV if at == context.window => Some(Trap::Call),
@@ -67,7 +69,19 @@ fn trap(signal: i32, at: usize, address: usize, context: &Context) -> Option<Tra
         libc::SIGFPE => Some(Trap::Divide),
         libc::SIGILL => Some(Trap::Unreachable),
         _ if guard.contains(&address) => Some(Trap::Stack),
+        _ if below.contains(&address) => Some(Trap::Stack),
         _ => Some(Trap::Memory),
+    }
+}
+
+/// An address within the call that the top of the stack of returns is behind of.
+fn return_address(context: &Context, top: i64) -> usize {
+    let [low, high] = context.returns;
+    let top = top as usize;
+    match (low..high).contains(&top) {
+        // SAFETY: a word of that stack, which is the module's thread's, and that waits.
+        true => unsafe { (top as *const usize).read() }.wrapping_sub(1),
+        false => 0,
     }
 }
 
@@ -82,6 +96,11 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, state_of: *mut l
             let address = (*info).si_addr() as usize;
             if let Some(trap) = trap(signal, at, address, &*context) {
                 (*context).trap = number(trap);
+                (*context).at = match trap {
+                    // Where it was called from, if it was not jumped to.
+                    Trap::Call => return_address(&*context, registers[libc::REG_RSP as usize]),
+                    _ => at,
+                };
                 registers[libc::REG_RDI as usize] = context as i64;
                 registers[libc::REG_RIP as usize] = tane_checked_left as *const () as i64;
                 return;
@@ -122,6 +141,7 @@ extern "C" fn on_time(_: i32, _: *mut libc::siginfo_t, state: *mut libc::c_void)
         let its = [(*context).code, (*context).thunks];
         if (*context).module_stack == 0 && its.iter().any(|code| (code[0]..code[1]).contains(&at)) {
             (*context).trap = number(Trap::Time);
+            (*context).at = at;
             registers[libc::REG_RDI as usize] = context as i64;
             registers[libc::REG_RIP as usize] = tane_checked_left as *const () as i64;
         }

@@ -15,6 +15,17 @@ pub struct Context {
     pub module_stack: usize,
     /// What ended the module, or `NO_TRAP`.
     pub trap: usize,
+    /// What it said when it ended itself.
+    exit: usize,
+    /// Where on the stack of returns the innermost `tane_try` is; 0 outside of one.
+    catch: usize,
+    /// Masks an index of the table, whose address follows.
+    mask: usize,
+    table: usize,
+    /// Below this `tane_try` has no room on the stack of returns.
+    room: usize,
+    /// Where in the code the module was when it was ended, or 0.
+    pub at: usize,
     pub code: [usize; 2],
     pub thunks: [usize; 2],
     pub window: usize,
@@ -35,10 +46,37 @@ const TRAPS: [Trap; 6] = [
     Trap::Call,
     Trap::Time,
 ];
+/// Those that the assembly knows.
+const STACK: usize = 2;
+const UNREACHABLE: usize = 4;
+const EXIT: usize = TRAPS.len() + 1;
 
 /// The number that stands for a trap.
 pub fn number(trap: Trap) -> usize {
     TRAPS.iter().position(|t| *t == trap).map_or(0, |i| i + 1)
+}
+
+/// What a module may import of the loader itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Own {
+    /// `void tane_exit(int)`: the module's end.
+    Exit,
+    /// `int tane_try(void (*)(void *, void *), void *, void *)`: calls the function; 1 if
+    /// that, or what it called, threw.
+    Try,
+    /// `void tane_throw(void)`: ends what the innermost `tane_try` has called.
+    Throw,
+}
+
+impl Own {
+    pub fn find(name: &str) -> Option<Own> {
+        match name {
+            "tane_exit" => Some(Own::Exit),
+            "tane_try" => Some(Own::Try),
+            "tane_throw" => Some(Own::Throw),
+            _ => None,
+        }
+    }
 }
 
 thread_local! {
@@ -52,10 +90,13 @@ pub fn inside() -> *mut Context {
 
 // tane_checked_enter(context, function, six arguments, top of the stack of returns, r15).
 // On that stack: the context, and below it the address that the module returns to. The
-// module can take neither, since at height 0 it can only return.
+// module can take neither, since at height 0 it can only return. The same holds of what
+// tane_try puts there: its frame is left by the return of what it calls, or by a throw while
+// that has not returned, and the module goes on behind its call of tane_try either way.
 global_asm!(
     "
     .globl tane_checked_enter, tane_checked_left, tane_checked_import
+    .globl tane_checked_exit, tane_checked_try, tane_checked_throw
 tane_checked_enter:
     push rbx
     push rbp
@@ -128,9 +169,64 @@ tane_checked_import:
     xor r11d, r11d
     vzeroall
     ret
+
+tane_checked_exit:
+    mov [r10 + 24], rdi
+    mov eax, {exit}
+2:
+    mov [r10 + 16], rax
+    mov rdi, r10
+    jmp tane_checked_left
+
+tane_checked_try:
+    mov eax, {stack}
+    cmp rsp, [r10 + 56]
+    jb 2b
+    push rbx
+    push rbp
+    push r12
+    push r13
+    push r14
+    push r15
+    push qword ptr [r10 + 32]
+    push r10
+    mov [r10 + 32], rsp
+    mov eax, edi
+    and rax, [r10 + 40]
+    mov r11, [r10 + 48]
+    mov rdi, rsi
+    mov rsi, rdx
+    xor r10d, r10d
+    call [r11 + rax*8]
+    xor eax, eax
+3:
+    pop r10
+    pop qword ptr [r10 + 32]
+    pop r15
+    pop r14
+    pop r13
+    pop r12
+    pop rbp
+    pop rbx
+    xor r10d, r10d
+    ret
+
+tane_checked_throw:
+    mov eax, {unreachable}
+    cmp qword ptr [r10 + 32], 0
+    je 2b
+    mov rsp, [r10 + 32]
+    mov eax, 1
+    jmp 3b
     ",
     import = sym import,
+    exit = const EXIT,
+    stack = const STACK,
+    unreachable = const UNREACHABLE,
 );
+
+/// What `tane_try` and its callee's return address take on the stack of returns.
+const ROOM: usize = 128;
 
 // The assembly knows the first two words of a context and no more.
 #[allow(improper_ctypes)]
@@ -144,11 +240,14 @@ extern "C" {
     ) -> u64;
     pub fn tane_checked_left();
     fn tane_checked_import();
+    fn tane_checked_exit();
+    fn tane_checked_try();
+    fn tane_checked_throw();
 }
 
 /// What an import's slot leads to: r10 the context, r11 the number.
-fn thunk(context: *const Context, number: u32) -> Vec<u8> {
-    let out = tane_checked_import as *const () as usize;
+fn thunk(context: *const Context, number: u32, out: unsafe extern "C" fn()) -> Vec<u8> {
+    let out = out as *const () as usize;
     let mut code = vec![0x49, 0xba];
     code.extend((context as usize).to_le_bytes());
     code.extend([0x41, 0xbb]);
@@ -191,6 +290,12 @@ impl Context {
             host_stack: 0,
             module_stack: 0,
             trap: NO_TRAP,
+            exit: 0,
+            catch: 0,
+            mask: window.table().1 - 1,
+            table: window.table().0,
+            room: window.returns()[0] + ROOM,
+            at: 0,
             code: window.code,
             thunks: window.thunks(),
             window: window.start().as_ptr() as usize,
@@ -205,7 +310,28 @@ impl Context {
     /// Takes in one more function of the host's: the code that leads to it.
     pub fn add(self: &mut Box<Context>, import: Import) -> Vec<u8> {
         self.imports.push(import);
-        thunk(&raw const **self, self.imports.len() as u32 - 1)
+        let number = self.imports.len() as u32 - 1;
+        thunk(&raw const **self, number, tane_checked_import)
+    }
+
+    /// The code that leads to a function of the loader's.
+    pub fn own(&self, own: Own) -> Vec<u8> {
+        let out = match own {
+            Own::Exit => tane_checked_exit,
+            Own::Try => tane_checked_try,
+            Own::Throw => tane_checked_throw,
+        };
+        thunk(&raw const *self, 0, out)
+    }
+
+    /// Copies bytes to the upper end of the module's stack, which begins below them.
+    pub fn give(&mut self, bytes: &[u8]) -> Option<u64> {
+        let at = self.stack.checked_sub(bytes.len() as u64)? & !15;
+        let fits = at >= self.memory.stack && self.memory.write(at, bytes);
+        fits.then(|| {
+            self.stack = at;
+            at
+        })
     }
 
     /// Calls the function at this address.
@@ -214,6 +340,7 @@ impl Context {
         let context: *mut Context = self;
         let outer = INSIDE.replace(context);
         (self.trap, self.module_stack) = (NO_TRAP, 0);
+        (self.catch, self.at) = (0, 0);
         self.expired.store(false, Ordering::Relaxed);
         set_gs_base(self.window);
         // SAFETY: the module was checked and mapped as the checker demands.
@@ -224,6 +351,7 @@ impl Context {
         INSIDE.set(outer);
         match self.trap {
             NO_TRAP => Ok(result),
+            EXIT => Err(Trap::Exit(self.exit as i32)),
             number => Err(TRAPS[number - 1]),
         }
     }

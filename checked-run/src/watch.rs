@@ -14,6 +14,8 @@ const AGAIN: Duration = Duration::from_millis(1);
 struct State {
     /// When the call under way ends.
     deadline: Option<Instant>,
+    /// No call is to go on.
+    stopped: bool,
     over: bool,
 }
 
@@ -30,6 +32,20 @@ struct Shared {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+/// Ends the calls of an instance from another thread: their time is over.
+#[derive(Clone)]
+pub struct Stopper(Arc<Shared>);
+
+impl Stopper {
+    /// From now on; those to come end at their beginning.
+    pub fn stop(&self) {
+        let mut state = self.0.lock();
+        state.stopped = true;
+        state.deadline = Some(Instant::now());
+        self.0.changed.notify_one();
     }
 }
 
@@ -92,9 +108,19 @@ impl Watch {
         })
     }
 
+    /// What ends its calls.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(self.shared.clone())
+    }
+
     /// From now on.
     pub fn begin(&self, limit: Duration) {
-        self.shared.lock().deadline = Instant::now().checked_add(limit);
+        let mut state = self.shared.lock();
+        state.deadline = match state.stopped {
+            true => Some(Instant::now()),
+            false => Instant::now().checked_add(limit),
+        };
+        drop(state);
         self.shared.changed.notify_one();
     }
 

@@ -9,6 +9,11 @@ const GIB4: usize = 1 << 32;
 /// Inaccessible, above the window.
 const ABOVE: usize = 1 << 16;
 const RETURNS: usize = 1 << 18;
+/// Inaccessible, below the stack: whoever runs over it meets this before the heap, unless
+/// one function's own variables are more.
+pub const GUARD: usize = 1 << 16;
+/// The most that is a stack, of what a module gets.
+const STACK: u64 = 8 << 20;
 /// Bytes of code that one import's way out takes at most.
 const THUNK: usize = crate::calls::MOST;
 
@@ -69,6 +74,7 @@ pub struct Window {
     table: usize,
     slots: usize,
     end: u64,
+    stack: u64,
     pub code: [usize; 2],
 }
 
@@ -99,6 +105,16 @@ impl Window {
         part(layout.data, module.data, PROT_READ | PROT_WRITE)?;
         let data = layout.data as usize;
         all.protect(offset + data, end as usize - data, PROT_READ | PROT_WRITE)?;
+        // A quarter; of what is too little for a guard, heap and stack share all.
+        let given = end - u64::from(layout.end);
+        let stack = (given / 4).min(STACK).next_multiple_of(PAGE.into());
+        let stack = match stack > GUARD as u64 {
+            true => end - stack,
+            false => layout.end.into(),
+        };
+        if stack > layout.end.into() {
+            all.protect(offset + stack as usize - GUARD, GUARD, libc::PROT_NONE)?;
+        }
         let returns = Mapping::reserve(RETURNS + 2 * PAGE as usize)?;
         returns.protect(PAGE as usize, RETURNS, PROT_READ | PROT_WRITE)?;
         let thunks = Mapping::reserve(pages((module.imports.len() * THUNK).max(1)))?;
@@ -110,6 +126,7 @@ impl Window {
             table: offset + layout.table as usize,
             slots: layout.slots as usize,
             end,
+            stack,
             code: [code, code + module.code.len()],
             all,
         })
@@ -123,6 +140,17 @@ impl Window {
     /// The first offset that is no memory of the module's any more; the stack's end.
     pub fn end(&self) -> u64 {
         self.end
+    }
+
+    /// The lowest offset of the stack. What is below, down to the module's data, is heap but
+    /// for [`GUARD`] bytes, or has no guard and begins here, too.
+    pub fn stack(&self) -> u64 {
+        self.stack
+    }
+
+    /// The table: its address, and its slots.
+    pub fn table(&self) -> (usize, usize) {
+        (self.all.start.as_ptr() as usize + self.table, self.slots)
     }
 
     /// The address of an offset.

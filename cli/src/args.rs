@@ -339,6 +339,7 @@ verbs! {
     Kaslr(kaslr) "kaslr",
     Build(build) "build",
     Check(check) "check",
+    RunModule(run_module) "run-module",
     Bench(bench) "bench",
     #[command(hide = true)]
     Generate(generate) "generate",
@@ -367,7 +368,7 @@ fn parse_hang(text: &str) -> Result<Duration, String> {
 }
 
 /// A number of seconds, or of what the letter behind it says.
-fn parse_time(text: &str) -> Result<Duration, String> {
+pub fn parse_time(text: &str) -> Result<Duration, String> {
     let (digits, unit) = match text.char_indices().last() {
         Some((i, 's')) => (&text[..i], 1.0),
         Some((i, 'm')) => (&text[..i], 60.0),

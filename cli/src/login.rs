@@ -30,7 +30,9 @@ pub fn take_out(args: Vec<OsString>) -> (Vec<OsString>, Vec<Login>) {
     // What is behind it are the words of a program, whose address is none of ours.
     let dashes = args.iter().position(|arg| arg == "--");
     let runs = |before: &[OsString]| {
-        before.iter().any(|arg| arg == "run") && verb(&Cli::command(), before) == Some("run")
+        let is_one = |arg: &OsString| arg == "run" || arg == "run-module";
+        before.iter().any(is_one)
+            && matches!(verb(&Cli::command(), before), Some("run" | "run-module"))
     };
     let end = dashes.filter(|end| runs(&args[..*end]));
     let mut args = args;

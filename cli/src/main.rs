@@ -144,6 +144,7 @@ fn run(verb: Verb, global: &Global) -> failure::Result<u8> {
         Verb::Umount(a) => verbs::umount::run(a),
         Verb::Sh(a) => verbs::sh::run(a, global),
         Verb::Run(a) => verbs::run::run(a, global),
+        Verb::RunModule(a) => verbs::run_module::run(a, global),
         Verb::Syscall(a) => verbs::syscall::run(a, global),
         Verb::Dmesg(a) => verbs::dmesg::run(a, global),
         Verb::Trace(_) | Verb::Probe(_) => Err(verbs::trace::inside_another()),

@@ -231,6 +231,15 @@ impl Kernel {
         }
     }
 
+    /// The machine that it runs on, if that is in this process: for code that is beside the
+    /// kernel without being a program of it (the crate `tane-checked-run`).
+    pub fn in_process(&self) -> Option<&tane_host::Kernel> {
+        match &self.inner.machine {
+            Machine::Tane(machine) => Some(machine),
+            Machine::Host | Machine::Remote(_) => None,
+        }
+    }
+
     /// From now on count the system calls of programs ([`Self::spawn`]), and their time.
     pub fn count_programs(&self) {
         if let Machine::Tane(kernel) = &self.inner.machine {

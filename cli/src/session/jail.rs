@@ -446,10 +446,20 @@ pub(super) fn enter_session(image: Option<&ImagePath>, global: &Global) -> Resul
     )
 }
 
+/// A kernel is about to be booted from this file, beside which code runs that was mapped
+/// before: [`close_after_copies`] comes before that.
+pub(super) fn enter_alone(kernel: &Path, global: &Global) -> Result<()> {
+    declare(Needs::default());
+    enter(None, &[Some(kernel)], Access::Read, global)
+}
+
 /// A kernel is about to be booted that gets copies of these files of the host, and then
-/// runs a program: [`close_after_copies`] comes before that.
+/// runs a program, or code that was mapped before: [`close_after_copies`] comes before that.
 pub(super) fn enter_copying(sources: &[&Path], global: &Global) -> Result<()> {
-    let needs = Needs::default().runs();
+    let needs = match global.runs {
+        true => Needs::default().runs(),
+        false => Needs::default(),
+    };
     declare(sources.iter().fold(needs, |needs, path| needs.read(path)));
     enter(None, &[Some(&kernel_image(global)?)], Access::Read, global)
 }

@@ -43,6 +43,11 @@ impl Machine {
         kernel_image(global)
     }
 
+    /// The file of a kernel that needs no disk: the tiny one, if nobody has named another.
+    pub(super) fn smallest(global: &Global) -> Result<PathBuf> {
+        tiny_image(global).map_or_else(|| kernel_image(global), Ok)
+    }
+
     /// A kernel that knows everything, and nobody else has.
     pub(super) fn alone(global: &Global) -> Result<Machine> {
         Machine::boot(

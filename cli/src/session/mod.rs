@@ -44,6 +44,7 @@ pub use namer::{end as end_of_making, finish, Making};
 pub use redo::prepare as write_back_as_a_whole;
 pub use rootfs::{
     of_directory as root_of_directory, of_file as root_of_file, of_image as root_of_image,
+    of_nothing as without_root,
 };
 pub use scratch::{directory as temporary_directory, place as temporary_place};
 pub use target::{container, lock_replaced, locked, Target, Want};

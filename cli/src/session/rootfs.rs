@@ -97,8 +97,9 @@ pub fn of_directory(dir: &Path, global: &Global) -> Result<Opened> {
         report.has_errors()
     };
     interrupt::check()?;
-    if let Session::Image(opened) = &session {
-        opened.mount().map(add_system_directories);
+    match &session {
+        Session::Image(opened) if global.runs => drop(opened.mount().map(add_system_directories)),
+        _ => {}
     }
     if failed {
         let text = format!("{}: not all of it could be copied", dir.display());
@@ -112,6 +113,19 @@ pub fn of_directory(dir: &Path, global: &Global) -> Result<Opened> {
         }
         Session::Directory { .. } => unreachable!("an image's"),
     }
+}
+
+/// A kernel without a file system, in the jail: for code that brings its own memory.
+pub fn of_nothing(global: &Global) -> Result<Machine> {
+    let image = Machine::smallest(global)?;
+    jail::enter_alone(&image, global)?;
+    let global = &Global {
+        kernel: Some(image),
+        ..global.clone()
+    };
+    let machine = Machine::alone(global)?;
+    jail::close_after_copies(global)?;
+    Ok(machine)
 }
 
 /// One with nothing in it but a copy of this file; where that is.
@@ -181,7 +195,10 @@ fn in_memory(what: &Path, size: u64, sources: &[&Path], global: &Global) -> Resu
     jail::enter_copying(sources, global)?;
     let machine = Machine::alone(global)?;
     let mut options = MountOptions::new();
-    options.fstype("tmpfs").exec(true).devices(true);
+    options.fstype("tmpfs");
+    if global.runs {
+        options.exec(true).devices(true);
+    }
     options
         .option("size", room.to_string())
         .option("mode", "755");

@@ -46,6 +46,9 @@ pub struct Args {
     #[arg(short = 'O', value_name = "LEVEL", default_value = "2",
           value_parser = ["0", "1", "2", "3", "s"])]
     pub optimize: String,
+    /// Leave out which line of the source is where, by which run-module tells of traps
+    #[arg(long)]
+    pub strip: bool,
     /// Replace an existing file that is no module
     #[arg(long)]
     pub force: bool,
@@ -64,6 +67,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     let options = Options {
         imports: imports(&args.import),
         gcc: words_for_gcc(&args),
+        strip: args.strip,
     };
     let file = tane_checked_build::build(&sources, &options).map_err(|error| failure(&error))?;
     write(&to, &file).map_err(|error| Failure::of_host(&to, &error))?;

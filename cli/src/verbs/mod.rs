@@ -32,6 +32,7 @@ pub mod probe;
 pub mod resize;
 pub mod rm;
 pub mod run;
+pub mod run_module;
 pub mod sh;
 pub mod stat;
 pub mod syscall;
