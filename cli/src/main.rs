@@ -1,7 +1,7 @@
 //! The `tane` command: disk images, read and written by real Linux in-process.
 //!
-//! Imports of ours: `tane`, `tane-checked`, `tane-checked-build`, `tane-copy`, `tane-fuse`,
-//! `tane-lab`, `tane-linux`, `tane-make`, `tane-run`, `tane-worker`.
+//! Imports of ours: `tane`, `tane-checked`, `tane-checked-build`, `tane-checked-run`,
+//! `tane-copy`, `tane-fuse`, `tane-lab`, `tane-linux`, `tane-make`, `tane-run`, `tane-worker`.
 
 mod args;
 mod compare;
