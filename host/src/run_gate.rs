@@ -18,8 +18,7 @@ use std::mem::offset_of;
 
 /// Calls that need all of the program's registers in the kernel, or leave for good: the
 /// numbers below 512 that do not go this way.
-#[unsafe(no_mangle)]
-static TANE_RUN_SLOW_CALLS: [u8; KNOWN] = {
+static SLOW_CALLS: [u8; KNOWN] = {
     let mut table = [0; KNOWN];
     let slow = [
         libc::SYS_rt_sigreturn,
@@ -209,7 +208,7 @@ global_asm!(
     "mov rax, [rbx + {features}]",
     "mov [rbx + {xfeatures}], rax",
     "jmp tane_run_back",
-    table = sym TANE_RUN_SLOW_CALLS,
+    table = sym SLOW_CALLS,
     known = const KNOWN,
     vectors = const VECTORS,
     special = const SPECIAL_FLAGS,
