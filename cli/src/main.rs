@@ -59,7 +59,13 @@ fn main() -> ExitCode {
         if !cli.global.no_jail && !matches!(cli.verb, Verb::Edit(_)) {
             inherited::forget_the_rest();
         }
-        // Both while there is one thread.
+        if let Verb::Run(args) = &cli.verb {
+            if let Err(failure) = verbs::run::terminal::part(args) {
+                tell::failure(&failure);
+                return ExitCode::from(failure.code);
+            }
+        }
+        // Both while there is one thread, as above.
         tane::prepare();
         interrupt::install(&cli.global);
         // A file that is too large shall be an error, with its name.

@@ -4,6 +4,7 @@
 mod common;
 
 use common::run::{image, piped};
+use common::typist::Typist;
 use common::*;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -113,4 +114,39 @@ fn a_program_that_calls_the_hosts_kernel_finds_the_jail() {
     assert!(opened > Some(2), "{said:?}");
     assert_eq!(said[2..], ["mprotect 0", "flags 0", "alive"]);
     assert_eq!(status.code(), Some(0), "{status}");
+}
+
+#[test]
+fn the_process_that_runs_a_program_at_a_terminal_has_none_of_the_hosts() {
+    let Some(s) = image() else { return };
+    let mut command = s.tane();
+    command.args(["run", "-it", "--root", "disk.img", "--"]);
+    command.args(["sh", "-c", "echo begun; read a; echo \"<$a>\""]);
+    let mut typist = Typist::at(command);
+    typist.sees("begun\r\n");
+    let front = typist.child.id();
+    let terminals = |pid: &str| {
+        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs");
+        let open = open
+            .flatten()
+            .filter_map(|fd| std::fs::read_link(fd.path()).ok());
+        let names = open.map(|path| path.display().to_string());
+        let is_one = |name: &String| name.starts_with("/dev/pts") || name.starts_with("/dev/tty");
+        names.filter(is_one).count()
+    };
+    assert!(terminals(&front.to_string()) > 0);
+    let children = format!("/proc/{front}/task/{front}/children");
+    let children = std::fs::read_to_string(children).expect("it runs");
+    let others: Vec<_> = children.split_whitespace().collect();
+    assert_eq!(others.len(), 1, "{children}");
+    if tane_test_support::has_root() {
+        assert_eq!(terminals(others[0]), 0);
+    }
+    // Field 7: its controlling terminal.
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", others[0])).expect("it runs");
+    let (_, fields) = stat.rsplit_once(") ").expect("a name");
+    assert_eq!(fields.split(' ').nth(4), Some("0"), "{stat}");
+    typist.types("yes\r");
+    typist.sees("<yes>\r\n");
+    assert_eq!(typist.ends().code(), Some(0));
 }

@@ -275,16 +275,6 @@ fn wrong_command_lines_are_refused_with_the_remedy() {
     );
     let lower = ["--root", "disk.img", "--lower", "disk.img", "--", "ls"];
     refused(&lower, 2, "a root is one image");
-    if let Some(mut tool) = tane_test_support::tool("squashfs-tools", "mksquashfs") {
-        let other = s.join("squashfs.img");
-        succeed(tool.arg(s.join("root")).arg(other).arg("-quiet"));
-        let other = ["--root", "squashfs.img", "--", "ls"];
-        refused(
-            &other,
-            3,
-            "the kernel image run has ext2, ext3, ext4 and FAT",
-        );
-    }
     refused(
         &["--root", "root", "--rw", "--", "ls"],
         2,

@@ -1,7 +1,9 @@
 //! A program that runs, and how it ended.
 
+use crate::pipe::End;
 use crate::started::{self, Started};
 use crate::streams::Pumps;
+use crate::terminal::{Screen, Size};
 use std::io;
 use tane::Kernel;
 
@@ -10,6 +12,14 @@ pub struct Child {
     pub(crate) kernel: Kernel,
     pub(crate) started: Started,
     pub(crate) pumps: Pumps,
+    pub(crate) terminal: Option<Kept>,
+}
+
+/// The program's end of its terminal is held until it has ended: it may close its own, and
+/// open them again.
+pub(crate) struct Kept {
+    pub _theirs: End,
+    pub ours: Screen,
 }
 
 /// Sends signals to a program.
@@ -17,6 +27,7 @@ pub struct Child {
 pub struct Handle {
     kernel: Kernel,
     pid: i32,
+    terminal: Option<Screen>,
 }
 
 impl Handle {
@@ -29,6 +40,15 @@ impl Handle {
     /// does with Ctrl-C; `ESRCH` when there are none of these any more either.
     pub fn kill_group(&self, signal: i32) -> io::Result<()> {
         kill(&self.kernel, -self.pid, signal)
+    }
+
+    /// Its terminal has another size from now on, which whoever is in the foreground there
+    /// is told of (SIGWINCH). `ENOTTY` if it has none.
+    pub fn resize(&self, size: Size) -> io::Result<()> {
+        match &self.terminal {
+            Some(screen) => screen.resize(size),
+            None => Err(io::Error::from_raw_os_error(libc::ENOTTY)),
+        }
     }
 }
 
@@ -86,6 +106,7 @@ impl Child {
         Handle {
             kernel: self.kernel.clone(),
             pid: self.started.pid,
+            terminal: self.terminal.as_ref().map(|kept| kept.ours.clone()),
         }
     }
 
@@ -101,6 +122,7 @@ impl Child {
     /// did; [`Kernel::last_words`] says why.
     pub fn wait(self) -> io::Result<Ending> {
         let ending = self.started.wait(&self.kernel)?;
+        drop(self.terminal);
         self.pumps.finish()?;
         Ok(ending)
     }
@@ -114,6 +136,7 @@ impl Child {
         let all_ended = end_all(&self.kernel);
         let ending = ending?;
         all_ended?;
+        drop(self.terminal);
         self.pumps.finish()?;
         Ok(ending)
     }

@@ -1,12 +1,13 @@
 //! What to run, and starting it.
 
-use crate::child::Child;
+use crate::child::{Child, Kept};
 use crate::intercept::Intercept;
 use crate::path;
-use crate::prepared::Prepared;
+use crate::prepared::{Given, Prepared};
 use crate::refusal::explain;
 use crate::started::Started;
-use crate::streams::{connect, Streams};
+use crate::streams::{connect, Pumps, Streams};
+use crate::terminal::{self, Pty, Terminal};
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -100,6 +101,47 @@ impl Command {
     /// the kernel's /proc, /sys and /dev, and an empty /tmp and /dev/shm in memory. The kernel must be of an image with programs, and booted with
     /// [`tane::Builder::programs`].
     pub fn start(&self, kernel: &Kernel, streams: Streams) -> Result<Child, Error> {
+        self.launch(kernel, || {
+            let (standard, pumps) =
+                connect(kernel, streams).map_err(|e| Error::System("a pipe", e))?;
+            let given = Given {
+                standard: [0, 1, 2].map(|number: usize| standard.0[number].fd),
+                devpts: None,
+            };
+            Ok((given, pumps, None, standard))
+        })
+    }
+
+    /// As [`Command::start`], in a session that has this terminal: its keys are signals, and
+    /// a shell there has jobs.
+    pub fn start_on_terminal(&self, kernel: &Kernel, on: Terminal) -> Result<Child, Error> {
+        self.launch(kernel, || {
+            let no_terminal = |e| Error::System("a terminal", e);
+            let pty = Pty::new(kernel).map_err(no_terminal)?;
+            if let Some((uid, _)) = self.user {
+                pty.give_to(uid).map_err(no_terminal)?;
+            }
+            pty.ours.resize(on.size).map_err(no_terminal)?;
+            let pumps = terminal::connect(&pty.ours, on.input, on.output).map_err(no_terminal)?;
+            let given = Given {
+                standard: [pty.theirs.fd; 3],
+                devpts: Some(pty.devpts.fd),
+            };
+            let kept = Kept {
+                _theirs: pty.theirs,
+                ours: pty.ours,
+            };
+            Ok((given, pumps, Some(kept), pty.devpts))
+        })
+    }
+
+    /// `give`: what the new process is given, what moves its bytes, what is kept as long as it
+    /// runs, and what only until it has been started.
+    fn launch<Handed>(
+        &self,
+        kernel: &Kernel,
+        give: impl FnOnce() -> Result<(Given, Pumps, Option<Kept>, Handed), Error>,
+    ) -> Result<Child, Error> {
         let tree = kernel
             .tree(&self.root)
             .map_err(|e| Error::System("the root directory", e.into()))?;
@@ -113,16 +155,15 @@ impl Command {
             })?;
         let prepared = Prepared::new(self, &path)
             .map_err(|_| self.refused("an argument has a zero byte in it".into()))?;
-        let (standard, pumps) = connect(kernel, streams).map_err(|e| Error::System("a pipe", e))?;
-        let ends = [0, 1, 2].map(|number: usize| standard.0[number].fd);
+        let (given, pumps, terminal, handed) = give()?;
         kernel.intercept(Arc::new(Intercept::default()));
         let failed = Arc::new(OnceLock::new());
         let told = failed.clone();
         let (started, answer) =
-            Started::new(|| kernel.spawn(move |kernel| prepared.execute(kernel, ends, &told)))
+            Started::new(|| kernel.spawn(move |kernel| prepared.execute(kernel, given, &told)))
                 .map_err(|e| Error::System("a process", e.into()))?;
         // Or the output would never end.
-        drop(standard);
+        drop(handed);
         if answer < 0 {
             let errno = -answer as i32;
             started.wait(kernel).ok();
@@ -143,6 +184,7 @@ impl Command {
             kernel: kernel.clone(),
             started,
             pumps,
+            terminal,
         })
     }
 

@@ -12,9 +12,11 @@
 //! ```text
 //! command.rs   what to run, and starting it
 //! prepared.rs  what a new process does before the program is in its place
+//! network.rs   the loopback interface, which is up for it
 //! child.rs     a program that runs, and how it ended
 //! started.rs   those that nobody has waited for yet
 //! streams.rs   its input and output, pumped from and to the host's
+//! terminal.rs  a terminal in the place of these
 //! pipe.rs      a pipe inside the kernel
 //! path.rs      where a program is found
 //! refusal.rs   why one cannot be executed, in words
@@ -29,12 +31,14 @@
 mod child;
 mod command;
 mod intercept;
+mod network;
 mod path;
 mod pipe;
 mod prepared;
 mod refusal;
 mod started;
 mod streams;
+mod terminal;
 
 pub use child::{end_all, Child, Ending, Handle};
 pub use command::{Command, Error};
@@ -42,3 +46,4 @@ pub use command::{Command, Error};
 pub use intercept::Intercept;
 pub use path::DEFAULT as DEFAULT_PATH;
 pub use streams::Streams;
+pub use terminal::{Size, Terminal};

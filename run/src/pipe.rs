@@ -3,14 +3,14 @@
 use std::io;
 use tane::Kernel;
 
-/// An end of it: a descriptor of process 1. Closed when dropped.
+/// An end of it, or of a terminal: a descriptor of process 1. Closed when dropped.
 pub struct End {
     pub kernel: Kernel,
     pub fd: u64,
 }
 
-/// The ends to read and to write. Neither has the number of a standard stream: process
-/// 1 may have none of these, and a new process puts them in their places.
+/// The ends to read and to write. Neither has the number of a standard stream, of which
+/// process 1 may have none.
 pub fn pipe(kernel: &Kernel) -> io::Result<(End, End)> {
     let mut ends = [0i32; 2];
     let flags = libc::O_CLOEXEC as u64;
@@ -24,7 +24,8 @@ pub fn pipe(kernel: &Kernel) -> io::Result<(End, End)> {
 }
 
 impl End {
-    fn above_standard(self) -> io::Result<Self> {
+    /// None of the numbers of the standard streams, which a new process puts in their places.
+    pub fn above_standard(self) -> io::Result<Self> {
         if self.fd > 2 {
             return Ok(self);
         }

@@ -1,6 +1,8 @@
 //! What a new process does before a program is in its place.
 
 use crate::command::Command;
+use crate::network;
+use crate::terminal::DEVPTS;
 use std::ffi::{CStr, CString, NulError, OsStr};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
@@ -14,7 +16,7 @@ struct System {
     options: &'static CStr,
 }
 
-const SYSTEM: [System; 5] = [
+const SYSTEM: [System; 6] = [
     System {
         kind: c"proc",
         at: c"/proc",
@@ -29,6 +31,11 @@ const SYSTEM: [System; 5] = [
         kind: c"devtmpfs",
         at: c"/dev",
         options: c"",
+    },
+    System {
+        kind: c"devpts",
+        at: c"/dev/pts",
+        options: DEVPTS,
     },
     System {
         kind: c"tmpfs",
@@ -49,6 +56,17 @@ const LINKS: [(&CStr, &CStr); 4] = [
     (c"/proc/self/fd/1", c"/dev/stdout"),
     (c"/proc/self/fd/2", c"/dev/stderr"),
 ];
+
+/// What the new process has of process 1's, by their numbers.
+#[derive(Clone, Copy)]
+pub struct Given {
+    /// In the order of the numbers they are to have.
+    pub standard: [u64; 3],
+    /// Mounted nowhere yet: the standard streams are a terminal of it.
+    pub devpts: Option<u64>,
+}
+
+const MOVE_MOUNT_F_EMPTY_PATH: u64 = 4;
 
 /// All that the new process needs, as the calls want it.
 pub struct Prepared {
@@ -111,17 +129,12 @@ impl Prepared {
         })
     }
 
-    /// As the new process: its surroundings, then the program in its place. Returns
+    /// As the new process, with these descriptors of process 1: its surroundings, then the program in its place. Returns
     /// only what failed, or 0 when the program is there. What could not be done before the
     /// program was even tried is in `failed`.
-    pub fn execute(
-        &self,
-        kernel: &Kernel,
-        standard: [u64; 3],
-        failed: &OnceLock<&'static str>,
-    ) -> i64 {
+    pub fn execute(&self, kernel: &Kernel, given: Given, failed: &OnceLock<&'static str>) -> i64 {
         let calls = Calls(kernel);
-        if let Err((what, errno)) = self.surround(&calls, standard) {
+        if let Err((what, errno)) = self.surround(&calls, given) {
             let _ = failed.set(what);
             return errno;
         }
@@ -138,17 +151,27 @@ impl Prepared {
         calls.answer(libc::SYS_execve, &args)
     }
 
-    fn surround(&self, calls: &Calls, standard: [u64; 3]) -> Done {
-        for (number, end) in standard.into_iter().enumerate() {
+    fn surround(&self, calls: &Calls, given: Given) -> Done {
+        for (number, end) in given.standard.into_iter().enumerate() {
             calls.call(
                 "standard input and output",
                 libc::SYS_dup2,
                 &[end, number as u64],
             )?;
         }
-        let others = [3, u32::MAX.into(), 0];
-        calls.call("the caller's open files", libc::SYS_close_range, &others)?;
+        // What is kept is closed when the program is executed.
+        let kept = given.devpts.unwrap_or(2);
+        for (first, last) in [(3, kept - 1), (kept + 1, u32::MAX.into())] {
+            if first <= last {
+                let what = "the caller's open files";
+                calls.call(what, libc::SYS_close_range, &[first, last, 0])?;
+            }
+        }
         calls.call("a session", libc::SYS_setsid, &[])?;
+        if given.devpts.is_some() {
+            let args = [0, libc::TIOCSCTTY, 0];
+            calls.call("its terminal", libc::SYS_ioctl, &args)?;
+        }
         if self.has_own_root {
             // Programs show it, and look for themselves by it. Linux's own is "(none)".
             let name = c"tane";
@@ -164,7 +187,8 @@ impl Prepared {
         calls.call(what, libc::SYS_chroot, &[address(&self.root)])?;
         calls.call(what, libc::SYS_chdir, &[address(c"/")])?;
         if self.has_own_root {
-            mount_system(calls)?;
+            mount_system(calls, given.devpts)?;
+            network::loop_back(|nr, args| calls.answer(nr, args));
         }
         calls.call("the umask", libc::SYS_umask, &[0o022])?;
         if let Some((uid, gid)) = self.user {
@@ -180,18 +204,31 @@ impl Prepared {
 
 /// Of a root without these directories, and of a kernel without these file systems, they
 /// are absent. From within the root: a directory there may be a link to another.
-fn mount_system(calls: &Calls) -> Done {
+fn mount_system(calls: &Calls, devpts: Option<u64>) -> Done {
     for System { kind, at, options } in SYSTEM {
-        let words = [kind, at, kind].map(address);
-        let args = [words[0], words[1], words[2], 0, address(options)];
-        match calls.call(at.to_str().unwrap_or_default(), libc::SYS_mount, &args) {
+        let what = at.to_str().unwrap_or_default();
+        let mounted = match devpts {
+            Some(fd) if kind == c"devpts" => {
+                let here = libc::AT_FDCWD as u64;
+                let args = [fd, address(c""), here, address(at), MOVE_MOUNT_F_EMPTY_PATH];
+                calls.call(what, libc::SYS_move_mount, &args)
+            }
+            _ => {
+                let words = [kind, at, kind].map(address);
+                let args = [words[0], words[1], words[2], 0, address(options)];
+                calls.call(what, libc::SYS_mount, &args)
+            }
+        };
+        match mounted {
             Err((what, errno)) if !is_absence(errno) => return Err((what, errno)),
             Ok(()) if at == c"/dev" => {
                 for (to, name) in LINKS {
                     // There from the last program, or from whoever made the kernel's /dev.
                     calls.answer(libc::SYS_symlink, &[address(to), address(name)]);
                 }
-                calls.answer(libc::SYS_mkdir, &[address(c"/dev/shm"), 0o755]);
+                for directory in [c"/dev/shm", c"/dev/pts"] {
+                    calls.answer(libc::SYS_mkdir, &[address(directory), 0o755]);
+                }
             }
             _ => {}
         }

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::thread::JoinHandle;
 use tane::Kernel;
 
-const CHUNK: usize = 64 << 10;
+pub const CHUNK: usize = 64 << 10;
 
 /// Where a program's standard streams lead.
 pub struct Streams {
@@ -32,7 +32,7 @@ impl Streams {
 pub struct Standard(pub [End; 3]);
 
 /// What moves the bytes. The output's threads end when the program has closed its ends.
-pub struct Pumps(Vec<JoinHandle<io::Result<()>>>);
+pub struct Pumps(pub Vec<JoinHandle<io::Result<()>>>);
 
 /// Pipes for a program, and threads for them.
 pub fn connect(kernel: &Kernel, streams: Streams) -> io::Result<(Standard, Pumps)> {
@@ -55,14 +55,17 @@ pub fn connect(kernel: &Kernel, streams: Streams) -> io::Result<(Standard, Pumps
 
 type Thread = JoinHandle<io::Result<()>>;
 
-fn start(name: &str, run: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<Thread> {
+pub fn start(
+    name: &str,
+    run: impl FnOnce() -> io::Result<()> + Send + 'static,
+) -> io::Result<Thread> {
     std::thread::Builder::new()
         .name(name.into())
         .stack_size(256 << 10)
         .spawn(run)
 }
 
-fn feed(mut from: Box<dyn Read + Send>, to: &End) -> io::Result<()> {
+pub fn feed(mut from: Box<dyn Read + Send>, to: &End) -> io::Result<()> {
     let mut buffer = vec![0; CHUNK];
     loop {
         match from.read(&mut buffer) {

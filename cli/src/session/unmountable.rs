@@ -13,11 +13,6 @@ const READ_ONLY: [&str; 10] = [
     "befs", "cramfs", "efs", "erofs", "freevxfs", "iso9660", "qnx4", "qnx6", "romfs", "squashfs",
 ];
 
-/// The kernel image that runs programs has few.
-const OF_PROGRAMS: &str =
-    "the kernel image run has ext2, ext3, ext4 and FAT: another (docs/run.md), \
-                           or tane cp IMAGE:/. DIR and --root DIR, takes the rest";
-
 /// What is on a device of the machine's, as an error has to tell of it.
 pub struct Attempt<'a> {
     pub machine: &'a Machine,
@@ -70,7 +65,6 @@ impl Attempt<'_> {
     fn read_only_type(&self, fstype: &str) -> Failure {
         let what = format!("is of the type {fstype}, which Linux only reads");
         self.failure(&what).remedy(match fstype {
-            _ if self.global.runs => OF_PROGRAMS,
             "erofs" | "squashfs" => {
                 "copy what is in it out, and make a new one of that (tane make-image)"
             }
@@ -106,19 +100,12 @@ impl Attempt<'_> {
         let said = e.text().unwrap_or_default();
         let failure = match e.errno() {
             libc::ENOMEDIUM => {
-                let failure = self.failure("no file system that this kernel knows");
-                return match self.global.runs {
-                    true => failure.remedy(OF_PROGRAMS),
-                    false => failure,
-                };
+                return self.failure("no file system that this kernel knows");
             }
             _ => self.failure(&format!("cannot be mounted: {e}")),
         };
         if e.errno() == libc::ENODEV && said.contains("does not know the type") {
-            return failure.remedy(match self.global.runs {
-                true => OF_PROGRAMS,
-                false => "another kernel image (--kernel) may know it",
-            });
+            return failure.remedy("another kernel image (--kernel) may know it");
         }
         // What the kernel asks for, and what is on the further device.
         let options = [

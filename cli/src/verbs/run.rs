@@ -1,6 +1,9 @@
 //! tane run: ordinary programs, on the Linux in this process.
 
+mod front;
+mod raw;
 mod stat;
+pub mod terminal;
 
 use crate::args::Global;
 use crate::failure::{Failure, Result, INTERRUPTED};
@@ -21,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, Receiver};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
+use tane::Kernel;
 use tane_run::{Child, Command, Error, Streams, DEFAULT_PATH};
 
 /// PROGRAM cannot be executed, or is not there; as shells, env(1) and others have it.
@@ -31,16 +35,17 @@ const NOT_FOUND: u8 = 127;
 #[derive(clap::Args)]
 #[command(after_help = "\
 PROGRAM is an ordinary program for x86-64 Linux, static or with its libraries in the root
-(docs/run.md has what is there and what is not: no terminal, and no fork with --cpus 2 or
-more). Its files, processes and users are those of that Linux; of
-the host it has standard input, output and error, and the jail is around it: it opens
-nothing of the host and has no network.
+(docs/run.md has what is there and what is not: no fork with --cpus 2 or more). Its files,
+processes and users are those of that Linux; of the host it has standard input, output and
+error, and the jail is around it: it opens nothing of the host and has no network but its
+own loopback interface. With -t these three are a terminal of that Linux, and with -it each
+key is the program's.
 
 The root directory is that of an image, or a directory of the host, which is copied into
 memory. What the program writes is forgotten, unless --rw lets it write to the image
-or --overlay FILE to a qcow2 on top of it. /proc, /sys, /dev, /tmp and /dev/shm are
-mounted where the root has such directories, or can have them without keeping them; the last
-two are empty, and in memory. Without --root the program is a file of the host, and there is nothing else in its root.
+or --overlay FILE to a qcow2 on top of it. /proc, /sys, /dev, /dev/pts, /tmp and
+/dev/shm are mounted where the root has such directories, or can have them without keeping
+them; the last two are empty, and in memory. Without --root the program is a file of the host, and there is nothing else in its root.
 
 The environment has PATH, HOME and what --env says. Ctrl-C, a hangup and a termination
 reach the program as signals. When it ends, whatever it has left behind is killed. The exit
@@ -50,6 +55,7 @@ executed, 127 if it is not there.
 Examples:
   tane run --root disk.img -- /bin/busybox ls -l /
   tane run --root disk.img@2 --rw -- sqlite3 /var/lib/app.db vacuum
+  tane run -it --root disk.img -- bash
   tane run --root tree -w /srv -e LANG=C -- ./server --check <requests >answers
   tane run -- ./hello")]
 pub struct Args {
@@ -70,6 +76,14 @@ pub struct Args {
     /// Who runs it: names are those of the root's /etc/passwd and /etc/group (default: root)
     #[arg(short, long, value_name = "USER[:GROUP]")]
     pub user: Option<String>,
+    /// Pass what is typed on to the program's terminal (-t). Without -t the program reads
+    /// standard input in any case
+    #[arg(short, long)]
+    pub interactive: bool,
+    /// Give the program a terminal, with this one's size; -it is for shells, editors and the
+    /// like
+    #[arg(short, long)]
+    pub tty: bool,
     /// Tell at the end, on standard error, which system calls the program made, and how long
     /// they took
     #[arg(long)]
@@ -201,6 +215,10 @@ fn execute(
             command.user(uid, gid).env("HOME", home)
         }
     };
+    if args.tty {
+        // What all of them understand, as containers have it.
+        command = command.env("TERM", "xterm");
+    }
     for (name, value) in &args.env {
         command = command.env(name, value);
     }
@@ -211,8 +229,7 @@ fn execute(
     let signals = take_signals();
     interrupt::check()?;
     let begun = Instant::now();
-    let streams = streams().map_err(|e| Failure::image(format!("standard streams: {e}")))?;
-    let child = command.start(kernel, streams).map_err(failure)?;
+    let child = start(&command, kernel, args)?;
     pass_signals(signals, &child)?;
     // What it has left behind uses the image.
     let ended = child.wait_and_end_all();
@@ -229,6 +246,19 @@ fn execute(
     }
     let ended = ended.map_err(|e| Failure::image(format!("{}: {e}", plain(program.as_bytes()))))?;
     Ok(u8::try_from(ended.code()).unwrap_or(u8::MAX))
+}
+
+fn start(command: &Command, kernel: &Kernel, args: &Args) -> Result<Child> {
+    if !args.tty {
+        let streams = streams().map_err(|e| Failure::image(format!("standard streams: {e}")))?;
+        return command.start(kernel, streams).map_err(failure);
+    }
+    let fail = |e| Failure::image(format!("the terminal: {e}"));
+    let (terminal, sizes) = terminal::take(args).map_err(fail)?;
+    let child = command.start_on_terminal(kernel, terminal);
+    let child = child.map_err(failure)?;
+    sizes.follow(child.handle()).map_err(fail)?;
+    Ok(child)
 }
 
 fn failure(error: Error) -> Failure {

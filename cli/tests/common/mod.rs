@@ -7,6 +7,7 @@ pub mod make;
 pub mod run;
 pub mod schema;
 pub mod terminal;
+pub mod typist;
 pub mod uml;
 pub mod volumes;
 
