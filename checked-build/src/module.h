@@ -28,9 +28,9 @@ void *tane_heap_end(void);
  * called meanwhile and not caught further in, which leaves everything in between as it is;
  * else 0. There is no setjmp(): a place that has been left cannot be returned to.
  */
-_Noreturn void tane_exit(int code);
+void tane_exit(int code);
 int tane_try(void (*function)(void *, void *), void *first, void *second);
-_Noreturn void tane_throw(void);
+void tane_throw(void);
 
 /* Always there. */
 long getppid(void);

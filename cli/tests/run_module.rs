@@ -25,6 +25,9 @@ fn a_module_ends_with_its_code_and_a_trap_with_its_name_and_line() {
     let Some(s) = made() else { return };
     for (word, code, said) in [
         ("x", 7, ""),
+        ("n", 139, "scan.tmod: Stack"),
+        ("T", 132, "scan.tmod: Unreachable"),
+        ("w", 139, "scan.tmod: Call"),
         ("d", 136, "scan.tmod: Divide at scan.c:"),
         ("s", 139, "scan.tmod: Stack at scan.c:"),
         ("m", 139, "scan.tmod: Memory at scan.c:"),
@@ -55,4 +58,35 @@ fn what_imports_files_does_not_begin_without_a_root() {
         s.tane()
             .args(["run-module", "--root", "tree", "--", "file.tmod"]),
     );
+}
+
+#[test]
+fn what_is_thrown_is_caught_by_the_innermost_try_and_keeps_what_the_caller_had() {
+    let Some(s) = made() else { return };
+    succeed(s.tane().args(["run-module", "--", "scan.tmod", "t"]));
+}
+
+#[test]
+fn who_interrupts_a_module_that_waits_for_input_ends_it() {
+    use std::io::Read;
+    use std::process::Stdio;
+    let Some(s) = made() else { return };
+    let source = "#include <tane/module.h>\nint main(void) { char c; tane_output(1, \"?\", 1);\n\
+                  while (tane_input(&c, 1) < 0) ; return 0; }\n";
+    s.write("ask.c", source.as_bytes());
+    succeed(s.tane().args(["build", "ask.c"]));
+    let mut tane = s.tane();
+    let tane = tane.args(["run-module", "--", "ask.tmod"]);
+    let tane = tane.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut running = tane.spawn().expect("tane");
+    // It has begun, and nobody writes.
+    let mut said = [0];
+    let output = running.stdout.as_mut().expect("a pipe");
+    output.read_exact(&mut said).expect("a question");
+    // wait() would close it, and that is an end of the input.
+    let held = running.stdin.take();
+    // SAFETY: our own child.
+    unsafe { libc::kill(running.id() as i32, libc::SIGINT) };
+    assert_eq!(running.wait().expect("its end").code(), Some(130));
+    drop(held);
 }

@@ -14,12 +14,16 @@ use serde_json::json;
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tane_checked_run::{Calls, Error, Instance, Linux, Place, Trap};
 
 /// MODULE is no module that may run here, or is not there; as for `run`.
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
+
+/// Somebody has asked it to end.
+static STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// Run a module of machine code, beside the Linux in this process
 #[derive(clap::Args)]
@@ -198,9 +202,9 @@ fn execute(instance: &mut Instance, side: &Side, args: &Args) -> Result<u8> {
     let watched = instance.limit(limit);
     watched.map_err(|e| Failure::image(format!("a thread to end it in time: {e}")))?;
     if let Some(stopper) = instance.stopper() {
-        interrupt::take_over(move |_, count| match count {
-            0 | 1 => stopper.stop(),
-            _ => interrupt::leave(INTERRUPTED),
+        interrupt::take_over(move |_, _| match STOPPED.swap(true, Relaxed) {
+            false => stopper.stop(),
+            true => interrupt::leave(INTERRUPTED),
         });
     }
     interrupt::check()?;
@@ -211,7 +215,7 @@ fn execute(instance: &mut Instance, side: &Side, args: &Args) -> Result<u8> {
     let ended = instance.call("main", &[args.module.len() as u64, argv]);
     let ended = ended.map_err(failed)?;
     side.machine.check()?;
-    if matches!(ended, Err(Trap::Time)) && interrupt::requested() {
+    if matches!(ended, Err(Trap::Time)) && STOPPED.load(Relaxed) {
         return Err(Failure::new(INTERRUPTED, ""));
     }
     Ok(tell(ended, instance.place(), path))

@@ -1,7 +1,7 @@
 //! What a module may import of the command: standard input and output, and where its heap is.
 //! docs: `checked-build/src/module.h`.
 
-use crate::interrupt;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tane_checked_run::{Import, Memory};
 
@@ -52,7 +52,7 @@ fn input(to: u64, bytes: u64, memory: &Memory, end: Option<Instant>) -> Result<u
         match unsafe { libc::poll(&raw mut wanted, 1, TURN.as_millis() as i32) } {
             -1 if errno() != libc::EINTR => return Err(errno()),
             1 => break,
-            _ if interrupt::requested() => return Err(libc::EINTR),
+            _ if super::STOPPED.load(Relaxed) => return Err(libc::EINTR),
             _ if end.is_some_and(|end| Instant::now() >= end) => return Err(libc::EINTR),
             _ => {}
         }
