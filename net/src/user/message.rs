@@ -175,7 +175,7 @@ impl<'m> Answer<'m> {
 #[repr(C, align(8))]
 struct Control([u8; 24]);
 
-fn head<'a>(part: &'a mut libc::iovec) -> libc::msghdr {
+fn head(part: &mut libc::iovec) -> libc::msghdr {
     // SAFETY: zeros are a header without anything.
     let mut head: libc::msghdr = unsafe { std::mem::zeroed() };
     head.msg_iov = part;

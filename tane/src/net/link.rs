@@ -168,7 +168,7 @@ impl Link {
 }
 
 /// `struct ifinfomsg`.
-fn link_head(index: u32, flags: u32, change: u32) -> [u8; 16] {
+pub fn link_head(index: u32, flags: u32, change: u32) -> [u8; 16] {
     let mut head = [0; 16];
     head[4..8].copy_from_slice(&index.to_ne_bytes());
     head[8..12].copy_from_slice(&flags.to_ne_bytes());
@@ -176,14 +176,14 @@ fn link_head(index: u32, flags: u32, change: u32) -> [u8; 16] {
     head
 }
 
-fn family(address: &IpAddr) -> u8 {
+pub fn family(address: &IpAddr) -> u8 {
     match address {
         IpAddr::V4(_) => libc::AF_INET as u8,
         IpAddr::V6(_) => libc::AF_INET6 as u8,
     }
 }
 
-fn octets(address: &IpAddr) -> Vec<u8> {
+pub fn octets(address: &IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),

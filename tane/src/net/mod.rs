@@ -28,6 +28,7 @@
 //! address.rs   socket addresses as Linux has them
 //! socket.rs    what sockets of all kinds have
 //! tcp.rs udp.rs
+//! gateway/     user mode: the host's network through ordinary sockets
 //! ```
 //!
 //! A wire has a [`Pair`] end, a [`Tap`] interface of the host's, a Unix [`Stream`] or
@@ -38,6 +39,7 @@
 
 mod address;
 mod ethtool;
+mod gateway;
 mod link;
 mod netlink;
 mod nic;
@@ -45,9 +47,13 @@ mod socket;
 mod tcp;
 mod udp;
 
+pub use gateway::UserNic;
 pub use link::Link;
 pub use nic::Nic;
 pub use tane_devices::{Mac, NetCounters, NetOptions as NicOptions};
+pub use tane_net::user::{
+    addresses, line, Broker, Forward, Network, NoForward, NoRule, Rule, Target, UserNetwork,
+};
 pub use tane_net::{
     header, Capture, Datagram, Header, Malformed, Offloads, Packet, Pair, Port, Sent, Stream, Tap,
     Wire,
