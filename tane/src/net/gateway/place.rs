@@ -46,7 +46,14 @@ pub fn namespace(kernel: &Kernel) -> Result<Fd> {
 
 /// Take this thread into that namespace.
 pub fn enter(namespace: &Fd) -> Result<()> {
-    let args = [namespace.raw as u64, libc::CLONE_NEWNET as u64, 0, 0, 0, 0];
+    let args = [
+        namespace.raw() as u64,
+        libc::CLONE_NEWNET as u64,
+        0,
+        0,
+        0,
+        0,
+    ];
     // SAFETY: numbers.
     match unsafe { namespace.kernel.call(libc::SYS_setns, args) } {
         0 => Ok(()),
@@ -97,7 +104,7 @@ fn cable(other: &Fd, name: &str) -> Message {
     let mut peer = vec![0; 16];
     peer.extend(attribute(IFLA_IFNAME, &text(name)));
     peer.extend(attribute(IFLA_MTU, &MTU.to_ne_bytes()));
-    peer.extend(attribute(IFLA_NET_NS_FD, &other.raw.to_ne_bytes()));
+    peer.extend(attribute(IFLA_NET_NS_FD, &other.raw().to_ne_bytes()));
     let mut message = Message::new(RTM_NEWLINK, Message::CREATE, &link_head(0, 0, 0));
     message.attribute(IFLA_IFNAME, &text(NAME));
     message.attribute(IFLA_MTU, &MTU.to_ne_bytes());

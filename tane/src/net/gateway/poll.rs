@@ -1,6 +1,7 @@
 //! Waiting for many descriptors: epoll(7), of the host's kernel or of ours.
 
 use crate::kernel::Kernel;
+use crate::sys::Fd;
 use std::io;
 use tane_linux::Linux;
 
@@ -16,49 +17,53 @@ const EVENTS: usize = 128;
 
 /// What is waited for, by descriptors of one Linux. A word, written by anybody, ends a wait.
 pub struct Poll {
-    kernel: Kernel,
-    epoll: i32,
-    word: i32,
+    epoll: Fd,
+    word: Fd,
 }
 
 /// The key of the word.
 const WORD: u64 = u64::MAX;
 
+/// # Safety
+/// As of the call.
+unsafe fn call(kernel: &Kernel, nr: i64, [a, b, c, d]: [u64; 4]) -> io::Result<i64> {
+    // SAFETY: as the caller promises.
+    match unsafe { kernel.call(nr, [a, b, c, d, 0, 8]) } {
+        n @ 0.. => Ok(n),
+        errno => Err(io::Error::from_raw_os_error(-errno as i32)),
+    }
+}
+
 impl Poll {
     pub fn new(kernel: &Kernel) -> io::Result<Self> {
-        let mut poll = Self {
-            kernel: kernel.clone(),
-            epoll: -1,
-            word: -1,
+        let make = |nr, args| {
+            let age = kernel.ages().now();
+            // SAFETY: numbers.
+            let number = unsafe { call(kernel, nr, args)? };
+            io::Result::Ok(Fd::new(kernel, number as i32, age))
         };
         let flags = (libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) as u64;
-        // SAFETY: numbers.
-        unsafe {
-            poll.epoll = poll.call(
-                libc::SYS_epoll_create1,
-                [libc::EPOLL_CLOEXEC as u64, 0, 0, 0],
-            )? as i32;
-            poll.word = poll.call(libc::SYS_eventfd2, [0, flags, 0, 0])? as i32;
-        }
-        poll.add(poll.word, IN, WORD)?;
+        let epoll = [libc::EPOLL_CLOEXEC as u64, 0, 0, 0];
+        let poll = Self {
+            epoll: make(libc::SYS_epoll_create1, epoll)?,
+            word: make(libc::SYS_eventfd2, [0, flags, 0, 0])?,
+        };
+        poll.add(poll.word.raw(), IN, WORD)?;
         Ok(poll)
     }
 
     /// # Safety
     /// As of the call.
-    unsafe fn call(&self, nr: i64, [a, b, c, d]: [u64; 4]) -> io::Result<i64> {
+    unsafe fn call(&self, nr: i64, args: [u64; 4]) -> io::Result<i64> {
         // SAFETY: as the caller promises.
-        match unsafe { self.kernel.call(nr, [a, b, c, d, 0, 8]) } {
-            n @ 0.. => Ok(n),
-            errno => Err(io::Error::from_raw_os_error(-errno as i32)),
-        }
+        unsafe { call(&self.epoll.kernel, nr, args) }
     }
 
     /// Wait for these events of a descriptor until it is closed.
     pub fn add(&self, fd: i32, events: u32, key: u64) -> io::Result<()> {
         let event = libc::epoll_event { events, u64: key };
         let args = [
-            self.epoll as u64,
+            self.epoll.raw() as u64,
             libc::EPOLL_CTL_ADD as u64,
             fd as u64,
             &raw const event as u64,
@@ -69,7 +74,12 @@ impl Poll {
 
     /// No longer. Another handle may keep a descriptor open.
     pub fn remove(&self, fd: i32) {
-        let args = [self.epoll as u64, libc::EPOLL_CTL_DEL as u64, fd as u64, 0];
+        let args = [
+            self.epoll.raw() as u64,
+            libc::EPOLL_CTL_DEL as u64,
+            fd as u64,
+            0,
+        ];
         // SAFETY: numbers. What is not there need not go.
         let _ = unsafe { self.call(libc::SYS_epoll_ctl, args) };
     }
@@ -77,7 +87,7 @@ impl Poll {
     /// Have who waits look around.
     pub fn wake(&self) {
         let one = 1u64;
-        let args = [self.word as u64, &raw const one as u64, 8, 0];
+        let args = [self.word.raw() as u64, &raw const one as u64, 8, 0];
         // SAFETY: reads a number. It fails only when it is awake already.
         let _ = unsafe { self.call(libc::SYS_write, args) };
     }
@@ -87,7 +97,7 @@ impl Poll {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
         seen.clear();
         let args = [
-            self.epoll as u64,
+            self.epoll.raw() as u64,
             events.as_mut_ptr() as u64,
             EVENTS as u64,
             timeout as u64,
@@ -103,21 +113,10 @@ impl Poll {
                 continue;
             }
             let mut count = 0u64;
-            let args = [self.word as u64, &raw mut count as u64, 8, 0];
+            let args = [self.word.raw() as u64, &raw mut count as u64, 8, 0];
             // SAFETY: writes a number.
             let _ = unsafe { self.call(libc::SYS_read, args) };
         }
         Ok(())
-    }
-}
-
-impl Drop for Poll {
-    fn drop(&mut self) {
-        for fd in [self.word, self.epoll] {
-            if fd >= 0 {
-                // SAFETY: a descriptor of ours.
-                let _ = unsafe { self.call(libc::SYS_close, [fd as u64, 0, 0, 0]) };
-            }
-        }
     }
 }
