@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -313,6 +314,27 @@ static void forks(void)
 	puts("forks");
 }
 
+/* Code so far into a file that nobody could read all before it. */
+static void far_code(void)
+{
+	static const unsigned char code[] = {
+		0xb8, SYS_getppid, 0, 0, 0,	/* mov $SYS_getppid, %eax */
+		0x0f, 0x05, 0xc3,		/* syscall; ret */
+	};
+	const off_t far = 1ll << 40;
+	int fd = memfd_create("far", 0);
+	long (*call)(void);
+
+	CHECK(fd >= 0);
+	CHECK(pwrite(fd, code, sizeof(code), far) == sizeof(code));
+	call = mmap((void *)(far * 2), 4096, PROT_READ | PROT_EXEC,
+		    MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd, far);
+	CHECK(call != MAP_FAILED);
+	for (int i = 0; i < MANY / 4; i++)
+		CHECK(call() == getppid());
+	puts("far");
+}
+
 /* Nanoseconds a call, the least of many batches. */
 static void cost(void)
 {
@@ -364,7 +386,8 @@ int main(int argc, char **argv)
 	static const struct { const char *name; void (*run)(void); } all[] = {
 		{ "many", many }, { "registers", registers },
 		{ "vectors", vectors }, { "restarts", restarts },
-		{ "threads", threads }, { "forks", forks }, { "cost", cost },
+		{ "threads", threads }, { "forks", forks }, { "far", far_code },
+		{ "cost", cost },
 	};
 
 	for (unsigned int i = 0; i < sizeof(all) / sizeof(*all); i++) {

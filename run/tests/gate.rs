@@ -48,6 +48,11 @@ fn children_have_the_code_of_their_parents() {
     same_of(1, program(), &["forks"], b"");
 }
 
+#[test]
+fn code_may_lie_far_into_its_file() {
+    same("far");
+}
+
 /// Without this the others show nothing.
 #[test]
 fn calls_that_are_made_often_come_by_no_signal() {

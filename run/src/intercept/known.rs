@@ -51,6 +51,8 @@ fn functions(program: &ProgramCode, text: &ProgramText, length: usize) -> Option
     /// Tables of unwinding lie behind the code, and are smaller.
     const BEHIND: usize = 2;
     let start = text.start.checked_sub(text.offset)?;
+    // Programs map files as they please; what linkers make begins near its file's beginning.
+    (text.offset <= LARGEST).then_some(())?;
     let most = usize::try_from(text.offset).ok()? + length * BEHIND;
     let mut file = vec![0; most];
     let read = program.read(start, &mut file).ok()?;
