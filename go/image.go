@@ -258,7 +258,10 @@ func (a *arena) list(texts []string) **C.char {
 	list := (**C.char)(a.get(word * C.size_t(len(texts)+1)))
 	copy(unsafe.Slice(list, len(texts)), func() (all []*C.char) {
 		for _, text := range texts {
-			all = append(all, a.text(text))
+			// An empty one is no end.
+			at := C.CString(text)
+			a.all = append(a.all, unsafe.Pointer(at))
+			all = append(all, at)
 		}
 		return
 	}())

@@ -8,6 +8,7 @@ package tane
 import "C"
 
 import (
+	"fmt"
 	"io/fs"
 	"syscall"
 	"time"
@@ -56,7 +57,19 @@ func (i *info) Mode() fs.FileMode  { return mode(i.stat.Mode) }
 func (i *info) ModTime() time.Time { return i.stat.Mtime }
 func (i *info) IsDir() bool        { return i.Mode().IsDir() }
 func (i *info) Sys() any           { return &i.stat }
-func (i *info) String() string     { return fs.FormatFileInfo(i) }
+
+// String is what fs.FormatFileInfo of Go 1.21 gives.
+func (i *info) String() string {
+	return fmt.Sprintf("%s %d %s %s%s", i.Mode(), i.Size(),
+		i.ModTime().Format("2006-01-02 15:04:05"), i.name, slash(i.IsDir()))
+}
+
+func slash(dir bool) string {
+	if dir {
+		return "/"
+	}
+	return ""
+}
 
 // mode makes Go's of Linux's bits.
 func mode(bits uint32) fs.FileMode {
@@ -112,7 +125,12 @@ func (e *entry) Name() string               { return e.name }
 func (e *entry) IsDir() bool                { return e.kind.IsDir() }
 func (e *entry) Type() fs.FileMode          { return e.kind }
 func (e *entry) Info() (fs.FileInfo, error) { return e.fs.Lstat(join(e.dir, e.name)) }
-func (e *entry) String() string             { return fs.FormatDirEntry(e) }
+
+// String is what fs.FormatDirEntry of Go 1.21 gives: no permissions.
+func (e *entry) String() string {
+	kind := e.kind.String()
+	return kind[:len(kind)-len("rwxrwxrwx")] + " " + e.name + slash(e.IsDir())
+}
 
 // join is path.Join of a directory and one name of it, which may be odd.
 func join(dir, name string) string {

@@ -54,6 +54,14 @@ func Boot(options *KernelOptions) (*Kernel, error) {
 // IsAlive is false once the kernel has panicked or was closed.
 func (k *Kernel) IsAlive() bool { return C.tane_kernel_is_alive(k.handle) == 1 }
 
+// Trim gives memory back to the host: what is cached of files and names and could be read
+// again is forgotten, and all that is free becomes the host's. What is written and not yet on
+// its disk stays: sync before to have more go. Calls of other goroutines go on. What Linux
+// frees goes back within some seconds without this, but for small pieces.
+func (k *Kernel) Trim() error {
+	return explained(func() C.int { return C.tane_kernel_trim(k.handle) })
+}
+
 // Log is what dmesg(1) prints.
 func (k *Kernel) Log() string {
 	for size := 1 << 16; ; size *= 2 {

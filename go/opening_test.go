@@ -39,8 +39,8 @@ var openingErrnos = map[string]syscall.Errno{
 // options has all of them; a text that begins with "<" is the content of that file.
 func (c *openingCase) options(t *testing.T) *Options {
 	said := c.Options
-	if file, is := strings.CutPrefix(said.Verity, "<"); is {
-		text, err := os.ReadFile(file)
+	if strings.HasPrefix(said.Verity, "<") {
+		text, err := os.ReadFile(said.Verity[1:])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,14 @@ func TestGoOpensWhatTheTableSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Chdir(t.TempDir())
+	before, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chdir(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Chdir(before) })
 	if said, err := exec.Command(filepath.Join(tests, "make"), ".").CombinedOutput(); err != nil {
 		var failed *exec.ExitError
 		if errors.As(err, &failed) && failed.ExitCode() == 2 {

@@ -16,13 +16,15 @@ from build_cargo import ROOT, build
 
 HEADER = ROOT / "capi/include/tane.h"
 
-# Called by the library; see tane/_image.py, tane/_errors.py and tane/_copy.py.
+# Called by the library; see tane/_image.py, tane/_errors.py, tane/_copy.py and
+# tane/_module.py.
 CALLBACKS = """
 extern "Python" void tane_py_notice(void *, const char *, size_t);
 extern "Python" int tane_py_interrupted(void *);
 extern "Python" int tane_py_progress(void *, uint64_t, uint64_t, uint64_t, uint64_t);
 extern "Python" void tane_py_lost(void *, const char *, const char *, int);
 extern "Python" void tane_py_failed(void *, const char *, const char *, int);
+extern "Python" int64_t tane_py_import(void *, struct tane_instance *, const int64_t *);
 """
 
 

@@ -1,7 +1,7 @@
 //! What has to be measured in a process of its own: this program again, with an
 //! option that nobody else gives. Its figures are one line of words.
 
-use crate::sets::{boot, create, instructions, net, programs};
+use crate::sets::{boot, create, instructions, net, net_user, programs};
 use crate::tool;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -23,6 +23,9 @@ pub struct Options {
     /// Measure this row's tane or host, print nanoseconds
     #[arg(long, value_names = ["IMAGE", "WHO", "ROW"], num_args = 3, hide = true)]
     net_child: Vec<String>,
+    /// Measure this row to a server that is there already, print nanoseconds
+    #[arg(long, value_names = ["ADDRESS", "ROW"], num_args = 2, hide = true)]
+    net_client: Vec<String>,
     /// Measure this row as an ordinary program, print its figure
     #[arg(long, value_name = "ROW", hide = true)]
     program_child: Option<String>,
@@ -42,6 +45,9 @@ impl Options {
         }
         if let [image, who, row] = self.net_child.as_slice() {
             return Some(net::child(Path::new(image), who, row));
+        }
+        if let [address, row] = self.net_client.as_slice() {
+            return Some(net_user::client(address, row));
         }
         self.program_child.as_deref().map(programs::child)
     }

@@ -5,6 +5,7 @@
 //!   promise.rs   what is measured; target.rs, when a promise is kept
 //!   sets/        one file for each group of measurements
 //!   kernel.rs    who answers system calls: ours or the host's
+//!   asked.rs     files of our kernel that measure something themselves
 //!   race.rs      contestants take turns, so that noise hits all alike
 //!   readers.rs   what takes files out of an image: ours and the peers
 //!   child.rs     what has to happen in a process of its own
@@ -12,8 +13,9 @@
 //!   table.rs     the same for people; markdown.rs for docs/promises.md
 //!   plot/        the same as pictures
 //!
-//! Imports of ours: `tane`, `tane-host`.
+//! Imports of ours: `tane`, `tane-checked`, `tane-checked-build`, `tane-checked-run`, `tane-host`.
 
+mod asked;
 mod child;
 mod guestfish;
 mod interrupt;

@@ -16,8 +16,10 @@ pub enum Set {
     Create,
     Caches,
     Xarray,
+    Probes,
     Boot,
     Programs,
+    Checked,
     Cat,
     Extract,
     Mount,
@@ -27,7 +29,7 @@ pub enum Set {
 }
 
 impl Set {
-    pub const ALL: [Set; 17] = [
+    pub const ALL: [Set; 19] = [
         Self::Syscalls,
         Self::Ramfs,
         Self::Instructions,
@@ -37,8 +39,10 @@ impl Set {
         Self::Create,
         Self::Caches,
         Self::Xarray,
+        Self::Probes,
         Self::Boot,
         Self::Programs,
+        Self::Checked,
         Self::Cat,
         Self::Extract,
         Self::Mount,
@@ -58,8 +62,10 @@ impl Set {
             Self::Create => "create",
             Self::Caches => "caches",
             Self::Xarray => "xarray",
+            Self::Probes => "probes",
             Self::Boot => "boot",
             Self::Programs => "programs",
+            Self::Checked => "checked",
             Self::Cat => "cat",
             Self::Extract => "extract",
             Self::Mount => "mount",
@@ -81,8 +87,10 @@ impl Set {
             Self::Create => "1,000 threads or processes at once",
             Self::Caches => "Two threads writing: what sharing cache lines costs",
             Self::Xarray => "XArray beside hash tables, inside the kernel",
+            Self::Probes => "Finding one of many probes by its address",
             Self::Boot => "Start to first call, and memory then",
             Self::Programs => "What ordinary programs pay, on this Linux and on the host",
+            Self::Checked => "Checked code beside native code and the host",
             Self::Cat => "One small file out of an ext4 image, whole process",
             Self::Extract => "A tree out of an image, whole process",
             Self::Mount => "A tree out of an ext4 image, by cp -a from a mount of it",

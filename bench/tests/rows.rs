@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-const SETS: [&str; 11] = [
+const SETS: [&str; 13] = [
     "syscalls",
     "ramfs",
     "instructions",
@@ -14,11 +14,16 @@ const SETS: [&str; 11] = [
     "create",
     "caches",
     "xarray",
+    "probes",
     "boot",
     "programs",
+    "checked",
 ];
 /// Beside the first of each: what has code of its own.
-const MORE: [&str; 7] = [
+const MORE: [&str; 11] = [
+    "checked-getppid",
+    "checked-check",
+    "checked-crc",
     "page-fault",
     "mmap-file",
     "locked-getppid",
@@ -26,6 +31,7 @@ const MORE: [&str; 7] = [
     "pingpong-eventfd",
     "net-pair-4k",
     "create-thread-memory",
+    "xarray-memory-sparse-512",
 ];
 
 fn bench() -> Command {

@@ -136,6 +136,19 @@ int tane_kernel_forked(const struct tane_kernel *kernel);
 int tane_kernel_is_alive(const struct tane_kernel *kernel);
 
 /*
+ * Give memory back to the host: what is cached of files and names and could be read again
+ * is forgotten, and all that is free becomes the host's. What is written and not yet on
+ * its disk stays: sync before to have more go. A tenth of a second for a hundred megabytes
+ * on a busy machine; calls of other threads go on. What Linux frees goes back within some
+ * seconds without this, but for small pieces.
+ *
+ * -ENOENT      the kernel image cannot do it
+ * -EPERM       this thread's task inside has given up its privileges
+ * -ESHUTDOWN   the kernel has ended
+ */
+int tane_kernel_trim(struct tane_kernel *kernel);
+
+/*
  * Copy the kernel's log to buf: at most len - 1 bytes and a NUL. Returns the
  * length of the whole log without the NUL, so that a result of at least len
  * says that buf was too small. len MAY be 0, buf then NULL.
@@ -149,6 +162,126 @@ int64_t tane_kernel_dmesg(const struct tane_kernel *kernel, char *buf,
  */
 int64_t tane_kernel_last_words(const struct tane_kernel *kernel, char *buf,
 			       size_t len);
+
+/*
+ * A state of a kernel that it can go back to, with what is mounted and open and what its
+ * disks hold. It keeps the kernel alive.
+ */
+struct tane_checkpoint;
+
+/*
+ * Remember what the kernel is now. The first checkpoint of a kernel copies its memory,
+ * some milliseconds; later ones copy what was written since. Checkpoints MAY be made
+ * while there are others. Calls of other threads are waited for, and new ones wait
+ * meanwhile; functions of the caller's own disks MUST NOT call this. On success returns 0
+ * and *checkpoint, which the caller ends with tane_checkpoint_close().
+ *
+ * Disks must be able to go back: those of tane_disk_ram(), those with TANE_DISK_SNAPSHOT
+ * or TANE_DISK_READ_ONLY, images with an overlay in memory or without TANE_IMAGE_WRITE.
+ *
+ * -EBUSY       a call of another thread waits for something inside, requests to disks do
+ *              not end, or programs run
+ * -ENOTSUP     a disk or network card cannot go back (the message names it), or the kernel
+ *              is shared or runs in a process of its own
+ * -EDEADLK     called by what the kernel calls
+ * -ESHUTDOWN   the kernel has ended
+ */
+int tane_checkpoint(struct tane_kernel *kernel,
+		    struct tane_checkpoint **checkpoint);
+
+/*
+ * Be again what the kernel was at this checkpoint, in less than a millisecond as a rule.
+ * The checkpoint stays and MAY be gone back to again; newer ones are none any more. What
+ * was synced since is undone as well. Handles from before go on at the position they had,
+ * unless they were ended since; files opened since answer -EBADF, and mappings made
+ * since -ESTALE: the caller still ends these handles, before or after. Time goes on;
+ * random numbers may come a second time.
+ *
+ * -EINVAL      the checkpoint is of another kernel
+ * -ESTALE      the kernel has gone back to an older one
+ * -EBUSY       a disk was added or removed since; or as tane_checkpoint()
+ * others       as tane_checkpoint()
+ *
+ * The kernel is as it was before the call then; if the host refuses memory half-way it is
+ * ended, and the message says so.
+ */
+int tane_rollback(struct tane_kernel *kernel,
+		  const struct tane_checkpoint *checkpoint);
+
+/* Forget the state. The kernel stays as it is. */
+void tane_checkpoint_close(struct tane_checkpoint *checkpoint);
+
+/* A recording of the functions that a kernel's calls go through. */
+struct tane_trace;
+
+struct tane_trace_options {
+	size_t size;
+	/*
+	 * Only what happens inside of this function, or of functions that match a
+	 * pattern with asterisks; NULL: everything.
+	 */
+	const char *function;
+	/* Bytes of the kernel's memory for the record, on each CPU; 0: 4 MiB. */
+	uint64_t buffer;
+	/* Only so many levels of calls; 0: all. */
+	uint32_t depth;
+	uint32_t reserved;
+};
+
+/* One call of a function of the kernel's. */
+struct tane_traced {
+	size_t size;
+	/* What it is called there. Valid as long as the trace. */
+	const char *function;
+	/* The kernel's thread that called. */
+	uint64_t thread;
+	/* When it began, in ns since the kernel booted. */
+	uint64_t start;
+	/* How long it took, in ns, and without the calls in it. */
+	uint64_t duration;
+	uint64_t own;
+	/* How many recorded calls are around it. */
+	uint32_t depth;
+	/* The errno that it returned, or 0. Of functions without a result: any. */
+	int32_t error;
+};
+
+/*
+ * Record the calls of this process's threads from now on; docs/lab.md has what that is
+ * worth. The kernel's image must be lab, which changes its own code for it: not in a jail.
+ * options MAY be NULL. On success returns 0 and *trace, which the caller ends with
+ * tane_trace_close().
+ *
+ * -ENOTSUP  the image has no tracers, or the kernel runs in a process of its own
+ * -EINVAL   there is no such function, or it cannot be traced
+ * -EBUSY    there is a trace of this kernel already
+ */
+int tane_trace_start(struct tane_kernel *kernel,
+		     const struct tane_trace_options *options,
+		     struct tane_trace **trace);
+
+/*
+ * End the recording; how many calls it has. Twice is the same. -EIO if the record cannot
+ * be read.
+ */
+int64_t tane_trace_stop(struct tane_trace *trace);
+
+/*
+ * The call with this number, from 0, in the order in which those of a thread began, one
+ * thread after the other; what is in a call follows it. -EINVAL if there is none, or the
+ * recording has not ended.
+ */
+int tane_trace_call(const struct tane_trace *trace, uint64_t number,
+		    struct tane_traced *call);
+
+/*
+ * How many records had no room, of which each call takes one or two; after
+ * tane_trace_stop().
+ */
+int64_t tane_trace_lost(const struct tane_trace *trace);
+
+/* Take the tracer out of the kernel, and forget what was recorded. */
+void tane_trace_close(struct tane_trace *trace);
 
 /*
  * Any Linux system call: x86-64 numbers and structures, unused arguments 0,
@@ -343,8 +476,8 @@ int tane_mount(struct tane_kernel *kernel, const char *source,
 /*
  * Write everything back, unmount, and end the handle, whatever the result.
  *
- * -EBUSY  files of it are still open; everything was written, and the file
- *         system goes away with the last of them
+ * -EBUSY  files of it are still open, or it is shown to the host; everything was
+ *         written, and the file system goes away with the last of them
  * others  a write failed since the mount; the data may be incomplete
  */
 int tane_unmount(struct tane_mount *mount);
@@ -379,6 +512,90 @@ struct tane_statfs {
 
 /* How full the file system is. */
 int tane_statfs(struct tane_mount *mount, struct tane_statfs *statfs);
+
+/* ---- mounts that the host sees ---- */
+
+/*
+ * A mount that the host's kernel shows at one of its directories, by FUSE: all programs
+ * see the files. Threads of this process answer for it, so that it ends with the process.
+ */
+struct tane_host_mount;
+
+struct tane_host_mount_options {
+	size_t size;
+	/* TANE_HOST_MOUNT_ bits. */
+	uint32_t flags;
+	uint32_t reserved;
+	/* A directory of the mount to be shown in place of its root, or NULL. */
+	const char *directory;
+	/* What the host's lists of mounts have as the device; NULL: "tane". */
+	const char *source;
+};
+
+/*
+ * Let other users in, with the permissions in the image. Without it, whoever mounts is
+ * root there, and alone; but if root mounts, others are always let in.
+ */
+#define TANE_HOST_MOUNT_ALLOW_OTHER 1
+/*
+ * Once all files were found to have no extended attributes, say that these are not
+ * supported, in place of giving empty lists: copying is faster then, and some programs
+ * take it for an error. Without effect on a mount that can be written.
+ */
+#define TANE_HOST_MOUNT_XATTRS_IF_ANY 2
+
+/*
+ * Show a mount at point, an existing directory of the host. The host's programs MAY write
+ * if the mount can be written. options MAY be NULL. On success returns 0 and *shown, which
+ * the caller ends with tane_host_mount_close().
+ *
+ * The kernel is in this process or in a worker: of a worker's the threads here ask the
+ * worker, and none of its answers can do more than be wrong. interrupted of struct
+ * tane_worker_options is not asked for them.
+ *
+ * While it is shown, what this process changes through the mount MAY be seen late or not
+ * at all by the host's programs, and tane_unmount() of it is -EBUSY. The handle keeps the
+ * mount alive. Calls of a child of fork(2) with it are -ENOTSUP, and what it ends stays;
+ * until it has ended or executed a program, the mount does not end with its parent.
+ *
+ * -ENOENT   point, directory or /dev/fuse is not there; or fusermount3 is not, which who
+ *           is not root needs: the message says which
+ * -ENOTDIR  point is no directory
+ * -ENOTCONN on point is a mount whose process is gone
+ * -EACCES, -EPERM  this user, or this container, may not open /dev/fuse or mount
+ * -EAGAIN   there can be no more threads
+ */
+int tane_host_mount(struct tane_mount *mount, const char *point,
+		    const struct tane_host_mount_options *options,
+		    struct tane_host_mount **shown);
+
+/* point under its full name. Valid as long as the handle. NULL only for NULL. */
+const char *tane_host_mount_point(const struct tane_host_mount *shown);
+
+/*
+ * Unmount it, and wait until nothing of it is under way: all that the host's programs
+ * wrote has come to the mount then, and tane_unmount() brings it into the image. It is no
+ * error if somebody else (umount(8)) was faster. The handle stays.
+ *
+ * -EBUSY  something in it is open, or somebody's working directory; it is shown as before
+ * others  as tane_host_wait()
+ */
+int tane_host_unmount(struct tane_host_mount *shown);
+
+/*
+ * Wait until it has been unmounted, by whomever, for so many milliseconds; less than 0:
+ * for ever. Threads MAY wait while another one unmounts.
+ *
+ * -ETIMEDOUT  it is still mounted
+ * others      it could not be served to the end; nobody can see it any more
+ */
+int tane_host_wait(struct tane_host_mount *shown, int64_t milliseconds);
+
+/*
+ * End the handle. What is still mounted goes from view at once, and from the process when
+ * nobody has anything in it open any more.
+ */
+void tane_host_mount_close(struct tane_host_mount *shown);
 
 /* ---- images ---- */
 
@@ -1056,6 +1273,259 @@ int tane_make_image(const char *source, const char *image,
 		    const struct tane_make_options *options,
 		    struct tane_made *made);
 
+/* ---- network ---- */
+
+/*
+ * What a kernel reaches a network by. It has an interface of the kernel's, which
+ * Linux names "eth0" and so on. Kernels in this process alone have networks
+ * (-EOPNOTSUPP), of an image that has one (default).
+ */
+struct tane_nic;
+
+struct tane_nic_options {
+	size_t size;
+	/* TANE_NIC_ bits. */
+	uint32_t flags;
+	/* The largest IP packet, in bytes, from 68 to 65535; 0: 1500. */
+	uint32_t mtu;
+	/* Its Ethernet address, six bytes; NULL: one that no other card here has. */
+	const uint8_t *mac;
+	/*
+	 * Write all packets to this file of the host as pcapng, which is made anew; or
+	 * NULL. Large segments and open checksums are as the card has them.
+	 */
+	const char *capture;
+};
+
+/* All packets are as they would be on a cable: no large segments, no open checksums. */
+#define TANE_NIC_PLAIN 1
+
+/*
+ * Join two kernels, or one with itself, by a wire with a card at each end. The
+ * address and the capture are those of the first. options MAY be NULL. The interfaces are down, and
+ * without addresses. On success returns 0, *nic_a and *nic_b, each of which the caller
+ * ends with tane_nic_close().
+ *
+ * -ENOSPC  a kernel has as many devices as it can have
+ * -ENODEV  a kernel's image has no driver for it
+ */
+int tane_nic_pair(struct tane_kernel *a, struct tane_kernel *b,
+		  const struct tane_nic_options *options,
+		  struct tane_nic **nic_a, struct tane_nic **nic_b);
+
+/*
+ * The same with one card at a tap interface of the host's: the one of this name,
+ * or a new one if name is NULL.
+ *
+ * -EPERM  the interface is not there or another user's, and this process has no
+ *         CAP_NET_ADMIN
+ * -EBUSY  another program has it
+ */
+int tane_nic_tap(struct tane_kernel *kernel, const char *name,
+		 const struct tane_nic_options *options,
+		 struct tane_nic **nic);
+
+/*
+ * The same with descriptors of the host's that the caller has; they are duplicated, and are
+ * non-blocking from then on. A tap interface that was opened with IFF_NO_PI and IFF_VNET_HDR; a
+ * Unix socket on which each frame stands behind its length (passt, QEMU's -netdev stream);
+ * one on which each is a datagram (QEMU's -netdev dgram).
+ */
+int tane_nic_tap_fd(struct tane_kernel *kernel, int fd,
+		    const struct tane_nic_options *options,
+		    struct tane_nic **nic);
+int tane_nic_stream(struct tane_kernel *kernel, int fd,
+		    const struct tane_nic_options *options,
+		    struct tane_nic **nic);
+int tane_nic_datagram(struct tane_kernel *kernel, int fd,
+		      const struct tane_nic_options *options,
+		      struct tane_nic **nic);
+
+/* Lists that end with a NULL, or NULL (docs/net.md has what they say). */
+struct tane_user_network {
+	size_t size;
+	/* What may be reached: "10.0.0.0/8", "*.example.com:443", "host:5432". */
+	const char *const *allow;
+	/* What may not, whatever is allowed. */
+	const char *const *deny;
+	/* Ports of the host's that lead inside: "8080:80", "0.0.0.0:8080:80". */
+	const char *const *forwards;
+	/* Who resolves names; NULL: whom the host's /etc/resolv.conf names. */
+	const char *const *resolvers;
+};
+
+/*
+ * Let the kernel use the host's network, through ordinary sockets of this process:
+ * TCP, UDP, names. Its interface is up and has its addresses when this returns. network
+ * MAY be NULL: all of the host's network but what is the host's alone.
+ *
+ * -EINVAL      a list says something that is no destination, port or address
+ * -EADDRINUSE  a port of the host's is taken
+ * -ENOENT, -EOPNOTSUPP and the like  the kernel's image has not all that this takes
+ */
+int tane_nic_user(struct tane_kernel *kernel,
+		  const struct tane_user_network *network,
+		  struct tane_nic **nic);
+
+/*
+ * The port at which the host listens for the forward of this number, from 0:
+ * that which was free, where the forward said 0.
+ *
+ * -EINVAL  there is none
+ */
+int tane_nic_port(const struct tane_nic *nic, size_t number);
+
+/*
+ * The kernel's name of the interface. Valid as long as the handle. NULL only for NULL.
+ */
+const char *tane_nic_interface(const struct tane_nic *nic);
+
+/*
+ * Write what the capture has in its buffer; without one this does nothing. Errors are
+ * those of writing the file, also earlier ones.
+ */
+int tane_nic_flush(struct tane_nic *nic);
+
+/*
+ * Take the interface away, and all connections through the host's network with it.
+ */
+void tane_nic_close(struct tane_nic *nic);
+
+/*
+ * Have an interface, such as "lo" or tane_nic_interface(), send and receive, or no
+ * longer. A new kernel has "lo" alone, which is down until a tane_nic_user() or
+ * this.
+ *
+ * -ENODEV        there is none of this name
+ * -EAFNOSUPPORT  the kernel's image has no network
+ */
+int tane_link_up(struct tane_kernel *kernel, const char *name);
+int tane_link_down(struct tane_kernel *kernel, const char *name);
+
+/* Set its largest IP packet, in bytes: at most what its card was made with. */
+int tane_link_mtu(struct tane_kernel *kernel, const char *name, uint32_t mtu);
+
+/* 1 if it is up and somebody is at the other end of its wire, else 0. */
+int tane_link_is_running(struct tane_kernel *kernel, const char *name);
+
+/*
+ * Give it an address, such as "10.0.0.2/24" or "fd00::2/64", or take it away.
+ *
+ * -EINVAL        the text is no address
+ * -EEXIST        it has that
+ * -EADDRNOTAVAIL it has it not
+ */
+int tane_link_add_address(struct tane_kernel *kernel, const char *name,
+			  const char *address);
+int tane_link_remove_address(struct tane_kernel *kernel, const char *name,
+			     const char *address);
+
+/*
+ * Have what it sends from now on be late, lost, cut to a rate and so on, as tc-netem(8)
+ * does: "delay=100ms,jitter=5ms,loss=1%,duplicate=1%,corrupt=1%,rate=2mbit,limit=1000,
+ * seed=7", or some of these; NULL: as it is again.
+ *
+ * -EINVAL  the text says something else
+ * -ENOENT  the kernel's image has no netem; or, for NULL, nothing is impaired
+ */
+int tane_link_impair(struct tane_kernel *kernel, const char *name,
+		     const char *how);
+
+/*
+ * Send what is for a network, such as "10.1.0.0/16", or "0.0.0.0/0" for all others,
+ * by way of a gateway, "10.0.0.1".
+ *
+ * -ENETUNREACH  there is no way to the gateway
+ */
+int tane_route_add(struct tane_kernel *kernel, const char *network,
+		   const char *gateway);
+
+/*
+ * Give the addresses that a name has in the kernel's network, as texts, each with a NUL,
+ * one behind the other: by /etc/hosts and the resolvers of /etc/resolv.conf in the
+ * kernel's root, which tane_nic_user() writes if it is not there. Waits for their
+ * answer. Returns the length of all of them; len MAY be 0 to ask for that alone.
+ *
+ * -ENOENT     there is no such name, or it has no address
+ * -EACCES     the resolvers refuse to tell, also because of a list of tane_nic_user()
+ * -EAGAIN     they cannot tell now
+ * -ETIMEDOUT  none answers
+ * -ENONET     none is named
+ * -ERANGE     len is too small
+ */
+int64_t tane_lookup(struct tane_kernel *kernel, const char *name,
+		    char *addresses, size_t len);
+
+/*
+ * A socket of the kernel's, of any kind that its socket(2) makes. Addresses are Linux's
+ * structures sockaddr_in, sockaddr_in6 and so on, as numbers of bytes at a pointer. Calls
+ * are those of section 2 of the manual, by the same names, with the same arguments and
+ * errors; a peer that is gone is -EPIPE and never a signal. They wait, unless
+ * the socket is non-blocking or a flag says so.
+ */
+struct tane_socket;
+
+/*
+ * Make one; type MAY have SOCK_NONBLOCK. On success returns 0 and *socket, which the
+ * caller ends with tane_socket_close().
+ */
+int tane_socket(struct tane_kernel *kernel, int domain, int type, int protocol,
+		struct tane_socket **socket);
+
+int tane_bind(struct tane_socket *socket, const void *addr, uint32_t len);
+int tane_connect(struct tane_socket *socket, const void *addr, uint32_t len);
+int tane_listen(struct tane_socket *socket, int backlog);
+
+/*
+ * accept4(2): addr and len MAY be NULL, flags MAY be SOCK_NONBLOCK. On success returns
+ * 0 and *accepted, which the caller ends with tane_socket_close().
+ */
+int tane_accept(struct tane_socket *socket, void *addr, uint32_t *len,
+		int flags, struct tane_socket **accepted);
+
+/* Without an address, which MAY be NULL, they are send(2) and recv(2). */
+int64_t tane_sendto(struct tane_socket *socket, const void *data, size_t size,
+		    int flags, const void *addr, uint32_t len);
+int64_t tane_recvfrom(struct tane_socket *socket, void *data, size_t size,
+		      int flags, void *addr, uint32_t *len);
+
+/*
+ * msg is a struct msghdr. Descriptors that Unix sockets carry are the kernel's.
+ */
+int64_t tane_sendmsg(struct tane_socket *socket, const void *msg, int flags);
+int64_t tane_recvmsg(struct tane_socket *socket, void *msg, int flags);
+
+int tane_shutdown(struct tane_socket *socket, int how);
+int tane_setsockopt(struct tane_socket *socket, int level, int option,
+		    const void *value, uint32_t len);
+int tane_getsockopt(struct tane_socket *socket, int level, int option,
+		    void *value, uint32_t *len);
+int tane_getsockname(struct tane_socket *socket, void *addr, uint32_t *len);
+int tane_getpeername(struct tane_socket *socket, void *addr, uint32_t *len);
+
+/* Have calls that would wait return -EAGAIN, or wait again. */
+int tane_socket_nonblocking(struct tane_socket *socket, int yes);
+
+/* Its descriptor in the kernel, for tane_syscall(). It stays the socket's. */
+int tane_socket_fd(const struct tane_socket *socket);
+
+/*
+ * A descriptor of the host's that is readable and writable when the socket is: for the
+ * host's poll(2), select(2) and epoll(7), level- or edge-triggered, and nothing else; it
+ * MUST NOT be read, written or closed. It is the same each time, up to date when this
+ * returns and soon after each change, valid as long as the socket, and takes two of
+ * the host's descriptors. One thread serves all
+ * such sockets of a kernel; it sleeps while nothing happens, and while it is there
+ * tane_checkpoint() is -EBUSY. What tane_syscall() does with the
+ * socket is not noticed.
+ *
+ * -EMFILE  the host's limit on descriptors
+ */
+int tane_socket_poll_fd(struct tane_socket *socket);
+
+/* Calls of other threads on it MUST be over. */
+void tane_socket_close(struct tane_socket *socket);
+
 /* ---- memory ---- */
 
 struct tane_buffer;
@@ -1141,6 +1611,212 @@ int tane_map_check(const struct tane_map *map);
 
 /* End the mapping. Errors of writing are tane_map_flush()'s to report. */
 void tane_unmap(struct tane_map *map);
+
+/* ---- checked code ---- */
+
+/*
+ * A module is machine code in a file (.tmod) that `tane build` makes and that is checked
+ * before it runs: docs/checked.md says what is then proven, and of what it is not. An
+ * instance is a module with memory of its own. It is called as a function is, on the
+ * calling thread, and reaches nothing of the process but what it was given.
+ *
+ * Faults of a module are told by a handler of SIGSEGV, SIGBUS, SIGFPE and SIGILL, which
+ * the first instance installs: what is no module's it passes on to the handler before
+ * it. A program that installs its own later MUST pass on what is not its own. The end of
+ * a call's time is a signal, SIGRTMAX - 6.
+ */
+struct tane_module;
+struct tane_instance;
+
+/*
+ * Check the module of len bytes at data, which is copied. On success returns 0 and
+ * *module, which the caller ends with tane_module_close().
+ *
+ * -ENOEXEC  it breaks a rule: the message has its number, where, and the remedy
+ */
+int tane_module_open(const void *data, size_t len, struct tane_module **module);
+
+/*
+ * The name of a function that it has to be called, or that it calls and must be given, by
+ * number from 0; NULL if there are no more. Valid as long as the handle.
+ */
+const char *tane_module_export(const struct tane_module *module,
+			       uint32_t number);
+const char *tane_module_import(const struct tane_module *module,
+			       uint32_t number);
+
+/* End the handle. Instances stay. */
+void tane_module_close(struct tane_module *module);
+
+/* A function of the caller's that a module may call. */
+struct tane_import {
+	const char *name;
+	/*
+	 * Gets the first six arguments; the module gets what it returns. Called on the
+	 * instance's thread, within tane_instance_call(). It MAY read and write the
+	 * instance's memory and call kernels and other modules; it MUST NOT end the
+	 * instance, and MUST return: no longjmp(), no exception.
+	 */
+	int64_t (*function)(void *arg, struct tane_instance *instance,
+			    const int64_t args[6]);
+	void *arg;
+};
+
+struct tane_instance_options {
+	size_t size;
+	/*
+	 * The kernel in this process whose system calls it may import, or NULL: none.
+	 * The instance keeps it alive.
+	 */
+	const struct tane_kernel *kernel;
+	/*
+	 * A directory of the kernel's, such as tane_mount_point(): its root directory
+	 * and descriptor 0. NULL: it makes no calls on files.
+	 */
+	const char *directory;
+	/*
+	 * Names of the system calls that it may import, ending with NULL; or NULL: all
+	 * that docs/checked.md lists, without a directory those that touch no file.
+	 * Names without a kernel are of one that tane_instance_connect() brings.
+	 */
+	const char *const *calls;
+	/* Functions that it may import; they need not live longer than the call. */
+	const struct tane_import *imports;
+	size_t import_count;
+	/* Bytes of its heap and stack; 0: 64 MiB. Taken from the host as touched. */
+	uint64_t memory;
+	/* The longest that one call may take; 0: for ever. */
+	uint64_t milliseconds;
+};
+
+/*
+ * Give a module memory, and what it imports. It imports tane_heap and tane_heap_end,
+ * tane_exit, tane_try and tane_throw without further words. options MAY be NULL. On
+ * success returns 0 and *instance, which the caller ends with tane_instance_close().
+ *
+ * An instance is of the thread that made it: calls with it on others are -EPERM but where
+ * it says otherwise; in a child of fork(2) they are -ENOTSUP. Any number of instances may
+ * be made of a module, on any threads.
+ *
+ * -ENOSYS      it imports what it was not given; the message names it
+ * -EINVAL      there is no such call, or a directory without a kernel
+ * -EOPNOTSUPP  the processor has no AVX, the host's Linux lets no program set the GS
+ *              base, or the kernel runs in a process of its own
+ * -EPERM       the process is in a jail, in which nothing becomes code any more: make
+ *              instances before
+ * others       what the kernel says about the directory, or the host about memory
+ */
+int tane_instance_new(const struct tane_module *module,
+		      const struct tane_instance_options *options,
+		      struct tane_instance **instance);
+
+/*
+ * The kernel, and directory or NULL, that the system calls are for which the instance was
+ * allowed when it was made without. For processes that enter a jail: instances are made
+ * before, kernels booted in it. Its limit of time holds from now on. Before any use of
+ * its memory.
+ *
+ * -EBUSY   it has a kernel already
+ * -ENOSYS  it makes calls on files, and there is no directory
+ * others   as tane_instance_new()
+ */
+int tane_instance_connect(struct tane_instance *instance,
+			  const struct tane_kernel *kernel,
+			  const char *directory);
+
+/*
+ * What ends a call before its function returns. The instance MAY be called again: its
+ * memory is as the call left it.
+ */
+#define TANE_TRAP_MEMORY 1
+/* It is too deep in calls of itself. */
+#define TANE_TRAP_STACK 2
+/* A division by zero, or one whose result does not fit. */
+#define TANE_TRAP_DIVIDE 3
+/* It has come to where its code does not go on. */
+#define TANE_TRAP_UNREACHABLE 4
+/* A call by a pointer to no function. */
+#define TANE_TRAP_CALL 5
+/* It took longer than it may, or tane_instance_stop() was called. */
+#define TANE_TRAP_TIME 6
+/* It called tane_exit: *result is what it gave. */
+#define TANE_TRAP_EXIT 7
+
+/*
+ * Call a function that the module exports, with count integers, of which there are six at
+ * most; others are 0. Returns 0, and in *result what the function returned, of which only
+ * as much counts as its type has bits. Or returns a TANE_TRAP_, and *result is 0 or the
+ * code of the exit; tane_error_message() then says what happened, and where. result MAY
+ * be NULL.
+ *
+ * -ENOENT  there is no such function
+ * -ENOSYS  it makes system calls, and its kernel was not connected yet
+ * -E2BIG   more than six arguments
+ * -EBUSY   called by an import of this instance's
+ */
+int tane_instance_call(struct tane_instance *instance, const char *function,
+		       const int64_t *args, size_t count, int64_t *result);
+
+/* Where a call was ended. */
+struct tane_place {
+	size_t size;
+	/*
+	 * The exported function that begins there or before, and the source's file;
+	 * NULL if they are not known. Valid until the instance's next call that traps.
+	 */
+	const char *function;
+	const char *file;
+	/* In the file, from 1; 0: not known. */
+	uint32_t line;
+	/* Bytes from the beginning of the code. */
+	uint32_t at;
+};
+
+/* Where the last TANE_TRAP_ was. -ENODATA if that is not known. */
+int tane_instance_place(const struct tane_instance *instance,
+			struct tane_place *place);
+
+/*
+ * Copy len bytes out of the instance's memory, or into it. Offsets are what its pointers
+ * are as numbers. -EFAULT, and nothing is copied, if the module itself could not read or
+ * write all of them.
+ */
+int tane_instance_read(const struct tane_instance *instance, uint64_t offset,
+		       void *to, size_t len);
+int tane_instance_write(struct tane_instance *instance, uint64_t offset,
+			const void *from, size_t len);
+
+/*
+ * Copy len bytes to where its stack ends, which begins below them from now on, and say in
+ * *offset where they are, aligned to 16 bytes: arguments for as long as it lives.
+ *
+ * -ENOSPC  the stack has no room
+ * -EBUSY   called by an import of this instance's
+ */
+int tane_instance_give(struct tane_instance *instance, const void *from,
+		       size_t len, uint64_t *offset);
+
+/*
+ * The offsets between which its heap lies. Nobody uses it but by tane_heap: in a module
+ * that has no malloc() it is the caller's.
+ */
+int tane_instance_heap(const struct tane_instance *instance, uint64_t *start,
+		       uint64_t *end);
+
+/*
+ * For an import: once it has returned its instance's call ends with TANE_TRAP_EXIT and
+ * this code. -EINVAL if the instance is in no call.
+ */
+int tane_instance_exit(struct tane_instance *instance, int32_t code);
+
+/*
+ * Have the call under way, and all later ones, end with TANE_TRAP_TIME. On any thread.
+ * -EINVAL if the instance has no limit of time; one that is never reached will do.
+ */
+int tane_instance_stop(const struct tane_instance *instance);
+
+/* End the instance: its memory is gone, and what it had open. On any thread. */
+void tane_instance_close(struct tane_instance *instance);
 
 /* ---- jail ---- */
 

@@ -33,15 +33,15 @@ impl Open {
             return kept;
         }
         Ok(match &mut self.source {
-            Source::Here(lister) => lister.next()?,
-            Source::There(dir) => dir.next()?,
+            Source::Local(lister) => lister.next()?,
+            Source::Remote(dir) => dir.next()?,
         })
     }
 }
 
 enum Source {
-    Here(Box<Lister>),
-    There(Dir),
+    Local(Box<Lister>),
+    Remote(Dir),
 }
 
 #[repr(C)]
@@ -60,8 +60,8 @@ fn open(mount: &TaneMount, path: &OsStr, flags: u32) -> Result<TaneDir> {
     let top = CString::new(path.as_bytes()).unwrap_or_default();
     Ok(TaneDir(Mutex::new(Open {
         source: match mount.side() {
-            Side::Here(tree) => Source::Here(Box::new(Lister::new(tree, path, flags)?)),
-            Side::There(mount) => Source::There(mount.list(path, flags)?),
+            Side::Local(tree) => Source::Local(Box::new(Lister::new(tree, path, flags)?)),
+            Side::Remote(mount) => Source::Remote(mount.list(path, flags)?),
         },
         path: top.clone(),
         top,
@@ -218,8 +218,8 @@ pub unsafe extern "C" fn tane_rewinddir(dir: *mut TaneDir) -> i32 {
         open.path = open.top.clone();
         open.kept = None;
         match &mut open.source {
-            Source::Here(lister) => lister.rewind(),
-            Source::There(dir) => dir.rewind(),
+            Source::Local(lister) => lister.rewind(),
+            Source::Remote(dir) => dir.rewind(),
         }
     })
 }

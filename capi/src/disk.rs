@@ -61,7 +61,7 @@ pub unsafe extern "C" fn tane_disk_open(
 ) -> i32 {
     // SAFETY: as tane.h says.
     answer(|| unsafe {
-        let (kernel, file, options) = (handle(kernel)?.here()?, path(file)?, options(raw)?);
+        let (kernel, file, options) = (handle(kernel)?.local()?, path(file)?, options(raw)?);
         give(disk, || {
             Ok(TaneDisk::new(kernel.open_disk(file, &options)?))
         })
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn tane_disk_add(
 ) -> i32 {
     // SAFETY: as tane.h says.
     answer(|| unsafe {
-        let (kernel, options) = (handle(kernel)?.here()?, options(raw)?);
+        let (kernel, options) = (handle(kernel)?.local()?, options(raw)?);
         let ops = pass::read(ops)?;
         give(disk, || {
             let (backend, owner) = backend(ops)?;
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn tane_disk_ram(
 ) -> i32 {
     // SAFETY: as tane.h says.
     answer(|| unsafe {
-        let (kernel, options) = (handle(kernel)?.here()?, options(raw)?);
+        let (kernel, options) = (handle(kernel)?.local()?, options(raw)?);
         give(disk, || {
             Ok(TaneDisk::new(kernel.add_ram_disk_with(size, &options)?))
         })
@@ -198,7 +198,7 @@ pub unsafe extern "C" fn tane_probe(
     // SAFETY: as tane.h says.
     answer(|| unsafe {
         pass::check(filesystem)?;
-        let Some(found) = handle(kernel)?.here()?.probe(path(device)?)? else {
+        let Some(found) = handle(kernel)?.local()?.probe(path(device)?)? else {
             return Ok(0);
         };
         let raw = RawFilesystem {

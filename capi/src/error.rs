@@ -10,7 +10,8 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
 }
 
-fn remember(text: &str) {
+/// What [`tane_error_message`] says from now on.
+pub fn remember(text: &str) {
     let mut bytes: Vec<u8> = text.bytes().filter(|&b| b != 0).collect();
     for byte in &mut bytes {
         if *byte == b'\n' {

@@ -11,23 +11,23 @@ use tane::File;
 use tane_worker::{FileCalls, SharedPart};
 
 pub enum TaneFile {
-    Here(File),
-    There(tane_worker::File),
+    Local(File),
+    Remote(tane_worker::File),
 }
 
 impl TaneFile {
     /// For what takes memory that both have.
-    pub fn here(&self) -> Result<&File> {
+    pub fn local(&self) -> Result<&File> {
         match self {
-            TaneFile::Here(file) => Ok(file),
-            TaneFile::There(_) => Err(elsewhere()),
+            TaneFile::Local(file) => Ok(file),
+            TaneFile::Remote(_) => Err(elsewhere()),
         }
     }
 
     fn calls(&self) -> &dyn FileCalls {
         match self {
-            TaneFile::Here(file) => file,
-            TaneFile::There(file) => file,
+            TaneFile::Local(file) => file,
+            TaneFile::Remote(file) => file,
         }
     }
 }
@@ -44,11 +44,11 @@ pub unsafe extern "C" fn tane_open(
     answer(|| unsafe {
         let (mount, name) = (handle(mount)?, bytes(name)?);
         give(file, || match mount.side() {
-            Side::Here(tree) => {
+            Side::Local(tree) => {
                 let file = tane_worker::open_file(tree, name, flags, mode)?;
-                Ok(TaneFile::Here(file))
+                Ok(TaneFile::Local(file))
             }
-            Side::There(mount) => Ok(TaneFile::There(mount.open_file(name, flags, mode)?)),
+            Side::Remote(mount) => Ok(TaneFile::Remote(mount.open_file(name, flags, mode)?)),
         })
     })
 }
@@ -61,11 +61,11 @@ pub unsafe extern "C" fn tane_fdopen(
 ) -> i32 {
     // SAFETY: as tane.h says.
     answer(|| unsafe {
-        let kernel = handle(kernel)?.here()?;
+        let kernel = handle(kernel)?.local()?;
         give(file, || {
             let args = [fd as u64, libc::F_GETFD as u64, 0, 0, 0, 0];
             match kernel.syscall(libc::SYS_fcntl, args) {
-                0.. => Ok(TaneFile::Here(File::from_kernel_fd(kernel, fd))),
+                0.. => Ok(TaneFile::Local(File::from_kernel_fd(kernel, fd))),
                 errno => Err(Failure::of_errno(
                     -errno as i32,
                     &format!("use descriptor {fd}"),
@@ -88,8 +88,8 @@ pub unsafe extern "C" fn tane_close(file: *mut TaneFile) {
 pub unsafe extern "C" fn tane_fd(file: *const TaneFile) -> i32 {
     // SAFETY: as tane.h says.
     answer(|| match unsafe { handle(file) }? {
-        TaneFile::Here(file) => Ok(file.kernel_fd()),
-        TaneFile::There(file) => Ok(file.kernel_fd()),
+        TaneFile::Local(file) => Ok(file.kernel_fd()),
+        TaneFile::Remote(file) => Ok(file.kernel_fd()),
     })
 }
 
@@ -115,16 +115,16 @@ unsafe fn transfer(
     (action, nr): (&str, i64),
     file: *mut TaneFile,
     (buf, len, offset): (*mut c_void, usize, u64),
-    there: impl FnOnce(&tane_worker::File, &mut [u8]) -> Result<usize>,
+    remote: impl FnOnce(&tane_worker::File, &mut [u8]) -> Result<usize>,
 ) -> i64 {
     // SAFETY: as tane.h says.
     answer64(|| unsafe {
         match handle(file)? {
-            TaneFile::Here(file) => {
+            TaneFile::Local(file) => {
                 let args = [buf as u64, len as u64, offset];
                 tane_worker::raw(file, action, nr, args)
             }
-            TaneFile::There(file) => Ok(there(file, room(buf, len)?)? as i64),
+            TaneFile::Remote(file) => Ok(remote(file, room(buf, len)?)? as i64),
         }
     })
 }
@@ -171,12 +171,12 @@ pub unsafe extern "C" fn tane_pwrite(
 pub unsafe extern "C" fn tane_lseek(file: *mut TaneFile, offset: i64, whence: i32) -> i64 {
     // SAFETY: as tane.h says.
     answer64(|| match unsafe { handle(file) }? {
-        TaneFile::Here(file) => {
+        TaneFile::Local(file) => {
             let args = [offset as u64, whence as u64, 0];
             // SAFETY: no pointers.
             unsafe { tane_worker::raw(file, "seek", libc::SYS_lseek, args) }
         }
-        TaneFile::There(file) => file.lseek(offset, whence),
+        TaneFile::Remote(file) => file.lseek(offset, whence),
     })
 }
 

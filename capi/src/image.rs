@@ -12,9 +12,9 @@ use tane::{Address, HostFiles, Image, ImageHooks, ImageOptions, ImagePath, Kerne
 use tane_worker::{ImageCalls, VolumeRecord};
 
 pub enum TaneImage {
-    Here(Image),
+    Local(Image),
     /// In a worker, which the image has for itself.
-    There(tane_worker::Image),
+    Remote(tane_worker::Image),
 }
 
 #[repr(C)]
@@ -113,12 +113,12 @@ pub unsafe fn paths<'a>(mut list: *const *const c_char) -> Result<Vec<&'a Path>>
 
 /// # Safety
 /// As tane.h says.
-unsafe fn here(kernel: &TaneKernel, name: &Path, raw: &RawImageOptions) -> Result<TaneImage> {
+unsafe fn local(kernel: &TaneKernel, name: &Path, raw: &RawImageOptions) -> Result<TaneImage> {
     if !raw.worker.is_null() {
         let text = "a kernel in this process and a worker exclude each other";
         return Err(Failure::new(libc::EINVAL, text));
     }
-    let kernel = kernel.here()?;
+    let kernel = kernel.local()?;
     // SAFETY: as tane.h says.
     let options = unsafe { options(raw) }?;
     let mut hooks = ImageHooks::new();
@@ -131,12 +131,12 @@ unsafe fn here(kernel: &TaneKernel, name: &Path, raw: &RawImageOptions) -> Resul
         true => Kernel::boot(),
         false => Ok(kernel.clone()),
     })?;
-    Ok(TaneImage::Here(booted.attach()?))
+    Ok(TaneImage::Local(booted.attach()?))
 }
 
 /// # Safety
 /// As tane.h says.
-unsafe fn there(name: &Path, raw: &RawImageOptions) -> Result<TaneImage> {
+unsafe fn remote(name: &Path, raw: &RawImageOptions) -> Result<TaneImage> {
     // SAFETY: as tane.h says.
     let mut how = unsafe { worker::options(raw.worker) }?;
     // SAFETY: the same.
@@ -144,7 +144,7 @@ unsafe fn there(name: &Path, raw: &RawImageOptions) -> Result<TaneImage> {
     if let Some(notice) = notice(raw) {
         how.notice(notice);
     }
-    Ok(TaneImage::There(how.open(name)?))
+    Ok(TaneImage::Remote(how.open(name)?))
 }
 
 #[no_mangle]
@@ -158,8 +158,8 @@ pub unsafe extern "C" fn tane_image_open(
     answer(|| unsafe {
         let (name, raw) = (path(name)?, read_or_zero(raw)?);
         give(image, || match kernel.as_ref() {
-            Some(kernel) => here(kernel, name, &raw),
-            None => there(name, &raw),
+            Some(kernel) => local(kernel, name, &raw),
+            None => remote(name, &raw),
         })
     })
 }
@@ -174,8 +174,8 @@ pub unsafe extern "C" fn tane_image_kernel(
         let image = handle(image)?;
         give(kernel, || {
             Ok(match image {
-                TaneImage::Here(image) => TaneKernel::Here(image.kernel().clone()),
-                TaneImage::There(image) => TaneKernel::There(image.clone()),
+                TaneImage::Local(image) => TaneKernel::Local(image.kernel().clone()),
+                TaneImage::Remote(image) => TaneKernel::Remote(image.clone()),
             })
         })
     })
@@ -185,8 +185,8 @@ pub unsafe extern "C" fn tane_image_kernel(
 pub unsafe extern "C" fn tane_image_worker(image: *const TaneImage) -> i32 {
     // SAFETY: as tane.h says.
     answer(|| match unsafe { handle(image) }? {
-        TaneImage::Here(_) => Ok(0),
-        TaneImage::There(image) => Ok(image.pid() as i32),
+        TaneImage::Local(_) => Ok(0),
+        TaneImage::Remote(image) => Ok(image.pid() as i32),
     })
 }
 
@@ -211,14 +211,14 @@ pub unsafe extern "C" fn tane_image_mount(
         let (image, selector) = (handle(image)?, text(selector)?);
         let how = mount::options(raw)?;
         give(mount, || match image {
-            TaneImage::Here(image) => {
+            TaneImage::Local(image) => {
                 let selector = selector.as_deref().map(Selector::parse).transpose()?;
                 let mount = image.mount(selector.as_ref(), &how.options())?;
-                Ok(TaneMount::here(mount))
+                Ok(TaneMount::local(mount))
             }
-            TaneImage::There(image) => {
+            TaneImage::Remote(image) => {
                 let mount = image.mount(selector.as_deref(), &how)?;
-                Ok(TaneMount::there(mount))
+                Ok(TaneMount::remote(mount))
             }
         })
     })
@@ -236,8 +236,8 @@ pub unsafe extern "C" fn tane_image_volumes(
     answer(|| {
         // SAFETY: as tane.h says.
         let volumes = match unsafe { handle(image) }? {
-            TaneImage::Here(image) => ImageCalls::volumes(image),
-            TaneImage::There(image) => image.volumes(),
+            TaneImage::Local(image) => ImageCalls::volumes(image),
+            TaneImage::Remote(image) => image.volumes(),
         }?;
         for (at, found) in volumes.0.iter().enumerate().take(count) {
             // SAFETY: the caller's array of `count` structures.
@@ -332,8 +332,8 @@ pub unsafe extern "C" fn tane_read_files(
             *lengths.add(at) = fared.map_or_else(|errno| -i64::from(errno), |n| n as i64);
         };
         let mount = match mount.side() {
-            Side::Here(mount) => mount,
-            Side::There(mount) => return Ok(mount.read_files(name, room, each)? as i64),
+            Side::Local(mount) => mount,
+            Side::Remote(mount) => return Ok(mount.read_files(name, room, each)? as i64),
         };
         let mut bad = None;
         let paths = (0..).map_while(|at| name(at)?.map_err(|e| bad = Some(e)).ok());

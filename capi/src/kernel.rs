@@ -1,30 +1,30 @@
 //! tane_kernel_*, tane_syscall.
 
-use crate::error::{answer, answer64, Failure, Result};
+use crate::error::{answer, answer64, done, Failure, Result};
 use crate::pass::{copy_text, give, handle, path, read_or_zero, take, text, Argument, Sized_};
 use std::ffi::{c_char, c_void};
 use tane::Kernel;
 use tane_worker::KernelCalls;
 
 pub enum TaneKernel {
-    Here(Kernel),
+    Local(Kernel),
     /// That of an image which a worker serves.
-    There(tane_worker::Image),
+    Remote(tane_worker::Image),
 }
 
 impl TaneKernel {
     /// For what takes memory that both have.
-    pub fn here(&self) -> Result<&Kernel> {
+    pub fn local(&self) -> Result<&Kernel> {
         match self {
-            TaneKernel::Here(kernel) => Ok(kernel),
-            TaneKernel::There(_) => Err(elsewhere()),
+            TaneKernel::Local(kernel) => Ok(kernel),
+            TaneKernel::Remote(_) => Err(elsewhere()),
         }
     }
 
     fn calls(&self) -> &dyn KernelCalls {
         match self {
-            TaneKernel::Here(kernel) => kernel,
-            TaneKernel::There(image) => image,
+            TaneKernel::Local(kernel) => kernel,
+            TaneKernel::Remote(image) => image,
         }
     }
 }
@@ -81,7 +81,7 @@ unsafe fn boot(options: &KernelOptions) -> Result<TaneKernel> {
             unsafe { log(argument.0, text.as_ptr().cast(), text.len()) }
         });
     }
-    Ok(TaneKernel::Here(builder.boot()?))
+    Ok(TaneKernel::Local(builder.boot()?))
 }
 
 #[no_mangle]
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn tane_kernel_halt(kernel: *mut TaneKernel) {
 #[no_mangle]
 pub unsafe extern "C" fn tane_kernel_forked(kernel: *const TaneKernel) -> i32 {
     // SAFETY: as tane.h says.
-    answer(|| Ok(unsafe { handle(kernel) }?.here()?.forked()?))
+    answer(|| Ok(unsafe { handle(kernel) }?.local()?.forked()?))
 }
 
 #[no_mangle]
@@ -127,6 +127,12 @@ pub unsafe extern "C" fn tane_kernel_is_alive(kernel: *const TaneKernel) -> i32 
     // SAFETY: as tane.h says.
     // A worker that has ended answers nothing.
     answer(|| Ok(matches!(unsafe { handle(kernel) }?.calls().is_alive(), Ok(true)).into()))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn tane_kernel_trim(kernel: *mut TaneKernel) -> i32 {
+    // SAFETY: as tane.h says.
+    done(|| unsafe { handle(kernel)?.calls().trim() })
 }
 
 #[no_mangle]
@@ -161,7 +167,7 @@ pub unsafe extern "C" fn tane_syscall(
     arg5: u64,
 ) -> i64 {
     // SAFETY: as tane.h says.
-    match unsafe { handle(kernel) }.and_then(TaneKernel::here) {
+    match unsafe { handle(kernel) }.and_then(TaneKernel::local) {
         // SAFETY: the caller owns what the arguments point to.
         Ok(kernel) => unsafe { kernel.syscall(nr, [arg0, arg1, arg2, arg3, arg4, arg5]) },
         Err(failure) => -i64::from(failure.errno),

@@ -24,7 +24,7 @@ pub unsafe extern "C" fn tane_buffer_alloc(
 ) -> i32 {
     // SAFETY: as tane.h says.
     answer(|| unsafe {
-        let kernel = handle(kernel)?.here()?;
+        let kernel = handle(kernel)?.local()?;
         let new = || kernel.buffer(len).map_err(|e| failure(&e, "buffer"));
         give(buffer, || Ok(TaneBuffer(new()?)))
     })
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn tane_map(
 ) -> i32 {
     // SAFETY: as tane.h says.
     answer(|| unsafe {
-        let file = handle(file)?.here()?;
+        let file = handle(file)?.local()?;
         if flags & !(WRITE | PRIVATE | POPULATE) != 0 {
             let text = "mmap: flags that this library does not know";
             return Err(Failure::new(libc::EINVAL, text));

@@ -4,6 +4,7 @@ use crate::error::{answer, done, Failure, Result};
 use crate::kernel::TaneKernel;
 use crate::pass::{self, bytes, c_path, give, handle, read_or_zero, take, text, Sized_};
 use std::ffi::{c_char, CString};
+use std::sync::Arc;
 use tane::Mount;
 use tane_worker::{Calls, MountHow, StatFs};
 
@@ -12,24 +13,25 @@ pub struct TaneMount {
     place: CString,
 }
 
-enum Kind {
-    Here(Mount),
-    There(tane_worker::Mount),
+#[derive(Clone)]
+pub enum Kind {
+    Local(Arc<Mount>),
+    Remote(Arc<tane_worker::Mount>),
 }
 
 impl TaneMount {
-    pub fn here(mount: Mount) -> Self {
+    pub fn local(mount: Mount) -> Self {
         let place = c_path(mount.mount_point());
         TaneMount {
-            kind: Kind::Here(mount),
+            kind: Kind::Local(Arc::new(mount)),
             place,
         }
     }
 
-    pub fn there(mount: tane_worker::Mount) -> Self {
+    pub fn remote(mount: tane_worker::Mount) -> Self {
         let place = c_path(mount.mount_point());
         TaneMount {
-            kind: Kind::There(mount),
+            kind: Kind::Remote(Arc::new(mount)),
             place,
         }
     }
@@ -37,23 +39,28 @@ impl TaneMount {
     /// Whichever it is.
     pub fn calls(&self) -> &dyn Calls {
         match &self.kind {
-            Kind::Here(mount) => &**mount,
-            Kind::There(mount) => mount,
+            Kind::Local(mount) => &***mount,
+            Kind::Remote(mount) => &**mount,
         }
+    }
+
+    /// It, for who keeps it.
+    pub fn kind(&self) -> Kind {
+        self.kind.clone()
     }
 
     pub fn side(&self) -> Side<'_> {
         match &self.kind {
-            Kind::Here(mount) => Side::Here(mount),
-            Kind::There(mount) => Side::There(mount),
+            Kind::Local(mount) => Side::Local(mount),
+            Kind::Remote(mount) => Side::Remote(mount),
         }
     }
 }
 
 /// For what is done in two ways.
 pub enum Side<'a> {
-    Here(&'a Mount),
-    There(&'a tane_worker::Mount),
+    Local(&'a Mount),
+    Remote(&'a tane_worker::Mount),
 }
 
 #[repr(C)]
@@ -91,9 +98,9 @@ pub unsafe extern "C" fn tane_mount(
 ) -> i32 {
     // SAFETY: as tane.h says.
     answer(|| unsafe {
-        let (kernel, source, how) = (handle(kernel)?.here()?, bytes(source)?, options(raw)?);
+        let (kernel, source, how) = (handle(kernel)?.local()?, bytes(source)?, options(raw)?);
         give(mount, || {
-            Ok(TaneMount::here(how.options().mount(kernel, source)?))
+            Ok(TaneMount::local(how.options().mount(kernel, source)?))
         })
     })
 }
@@ -102,10 +109,25 @@ pub unsafe extern "C" fn tane_mount(
 pub unsafe extern "C" fn tane_unmount(mount: *mut TaneMount) -> i32 {
     // SAFETY: as tane.h says.
     done(|| match unsafe { take(mount) }.map(|taken| taken.kind) {
-        Some(Kind::Here(mount)) => mount.unmount().map_err(Failure::from),
-        Some(Kind::There(mount)) => mount.unmount(),
+        Some(Kind::Local(mount)) => match Arc::try_unwrap(mount) {
+            Ok(mount) => mount.unmount().map_err(Failure::from),
+            Err(mount) => shown(&**mount),
+        },
+        Some(Kind::Remote(mount)) => match Arc::try_unwrap(mount) {
+            Ok(mount) => mount.unmount(),
+            Err(mount) => shown(&*mount),
+        },
         None => Ok(()),
     })
+}
+
+/// What the host's programs are shown goes when they are not any more.
+fn shown(mount: &dyn Calls) -> Result<()> {
+    if mount.statfs()?.read_only == 0 {
+        mount.sync()?;
+    }
+    let text = "unmount: it is shown to the host: tane_host_unmount() comes first";
+    Err(Failure::new(libc::EBUSY, text))
 }
 
 #[no_mangle]
@@ -121,8 +143,8 @@ pub unsafe extern "C" fn tane_mount_point(mount: *const TaneMount) -> *const c_c
 pub unsafe extern "C" fn tane_mount_fd(mount: *const TaneMount) -> i32 {
     // SAFETY: as tane.h says.
     answer(|| match unsafe { handle(mount) }?.side() {
-        Side::Here(tree) => Ok(tree.root_fd()),
-        Side::There(mount) => Ok(mount.root_fd()),
+        Side::Local(tree) => Ok(tree.root_fd()),
+        Side::Remote(mount) => Ok(mount.root_fd()),
     })
 }
 

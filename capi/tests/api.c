@@ -422,9 +422,11 @@ int main(int argc, char **argv)
 	CHECK(tane_sync(mount) == 0);
 	CHECK(tane_unmount(mount) == 0);
 	tane_disk_close(disk);
+	CHECK(tane_kernel_trim(kernel) == 0);
 	CHECK(tane_kernel_is_alive(kernel) == 1);
 	tane_kernel_halt(kernel);
 	CHECK(tane_kernel_is_alive(kernel) == 0);
+	CHECK(tane_kernel_trim(kernel) == -ESHUTDOWN);
 	CHECK(tane_syscall(kernel, SYS_getpid, 0, 0, 0, 0, 0, 0) == -ESHUTDOWN);
 	tane_kernel_close(kernel);
 	return 0;

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{compile, has_kernel, libraries, run, source, Scratch, SHARED, STATIC};
+use common::{compile, has_kernel, libraries, module, run, source, Scratch, SHARED, STATIC};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tane_test_support::sums;
@@ -132,6 +132,36 @@ fn images_are_opened_as_the_command_opens_them() {
 }
 
 #[test]
+fn checkpoints_keep_the_promises_of_the_header() {
+    let scratch = Scratch::new("checkpoint");
+    let program = cc(&scratch, "tests/checkpoint.c", SHARED);
+    let Some(image) = image(&scratch) else { return };
+    let before = std::fs::read(&image).expect("the image");
+    run(start(&program).arg(&image));
+    assert!(std::fs::read(&image).expect("the image") == before);
+}
+
+#[test]
+fn traces_keep_the_promises_of_the_header() {
+    let scratch = Scratch::new("trace");
+    let program = cc(&scratch, "tests/trace.c", SHARED);
+    let images = ["lab", "default"].map(tane_test_support::image);
+    if let [Some(lab), Some(default)] = images {
+        run(start(&program).arg(lab).arg(default));
+    }
+}
+
+#[test]
+fn networks_keep_the_promises_of_the_header() {
+    let scratch = Scratch::new("net");
+    let program = cc(&scratch, "tests/net.c", SHARED);
+    if let Some(kernel) = tane_test_support::image("default") {
+        let capture = scratch.0.join("packets.pcapng");
+        run(start(&program).env("TANE_IMAGE", kernel).arg(capture));
+    }
+}
+
+#[test]
 fn the_cat_example_prints_a_file() {
     let scratch = Scratch::new("cat");
     let program = cc(&scratch, "examples/cat.c", SHARED);
@@ -207,6 +237,60 @@ fn workers_keep_the_promises_of_the_header() {
     let program = cc(&scratch, "tests/worker.c", SHARED);
     let Some(image) = image(&scratch) else { return };
     run(start(&program).arg(&image));
+}
+
+/// False, and the test is skipped, where nothing can be mounted by FUSE.
+#[track_caller]
+fn has_fuse() -> bool {
+    let device = "/dev/fuse";
+    let opened = std::fs::File::options().read(true).write(true).open(device);
+    if let Err(e) = opened {
+        tane_test_support::skip(format!("{device}: {e}"));
+        return false;
+    }
+    tane_test_support::has_root()
+}
+
+#[test]
+fn mounts_that_the_host_sees_keep_the_promises_of_the_header() {
+    for place in ["here", "worker"] {
+        let scratch = Scratch::new(&format!("host-mount-{place}"));
+        let program = cc(&scratch, "tests/host_mount.c", SHARED);
+        let tools = ["acl", "util-linux"]
+            .into_iter()
+            .zip(["setfacl", "setpriv"]);
+        let missing = |(package, name)| tane_test_support::tool(package, name).is_none();
+        if tools.clone().any(missing) || !has_fuse() {
+            return;
+        }
+        let Some(image) = image(&scratch) else { return };
+        let point = scratch.0.join("mnt");
+        std::fs::create_dir(&point).expect("a directory");
+        // Not what the host has as its name.
+        let point = point.canonicalize().expect("its full name");
+        let done = start(&program)
+            .args([&image, &point])
+            .arg(place)
+            .output()
+            .expect("it runs");
+        let _ = Command::new("umount").arg("-l").arg(&point).output();
+        let errors = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{place}: {errors}");
+        fsck(&image);
+        let mut debugfs = sbin("debugfs");
+        let text = run(debugfs.args(["-R", "cat /last"]).arg(&image));
+        assert_eq!(text, "kept\n", "{place}");
+    }
+}
+
+#[test]
+fn checked_code_keeps_the_promises_of_the_header() {
+    let scratch = Scratch::new("module");
+    let program = cc(&scratch, "tests/module.c", SHARED);
+    let module = module(&scratch);
+    let Some(image) = image(&scratch) else { return };
+    run(start(&program).arg(module).arg(&image));
+    fsck(&image);
 }
 
 #[test]

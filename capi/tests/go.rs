@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{has_kernel, libraries, run, source};
+use common::{has_kernel, libraries, module, run, source, Scratch};
 use std::process::Command;
 
 #[test]
@@ -16,6 +16,7 @@ fn the_go_module_passes_its_own_tests() {
         assert!(std::env::var_os("CI").is_none(), "{missing}");
         return tane_test_support::skip(missing);
     }
+    let scratch = Scratch::new("go");
     let place = libraries().display();
     let mut test = Command::new("go");
     // Without -count=1 it would tell an old result again.
@@ -23,6 +24,7 @@ fn the_go_module_passes_its_own_tests() {
     test.current_dir(source("../go"));
     test.env("GOTOOLCHAIN", "local").env("GOFLAGS", "-mod=mod");
     test.env("CGO_LDFLAGS", format!("-L{place} -Wl,-rpath,{place}"));
+    test.env("TANE_TEST_MODULE", module(&scratch));
     let image = tane::default_image().expect("a kernel image");
     run(test.env("TANE_IMAGE", image));
 }

@@ -70,6 +70,8 @@ static void refusals(const char *source, const char *image, const char *fs)
 	CHECK(says("mksquashfs"));
 	options.fs = fs;
 	options.compression = NULL;
+	/* It is told from the beginning by each. */
+	told.files = told.bytes = 0;
 	CHECK(tane_make_image("/none", image, &options, NULL) == -ENOENT);
 	CHECK(says("/none: "));
 	CHECK(tane_make_image("", image, &options, NULL) == -ENOENT);

@@ -56,29 +56,31 @@ fn sorted<T: Ord>(names: impl IntoIterator<Item = T>) -> Vec<T> {
     names
 }
 
-/// Each field of `tane_make::Spec`, and what it is called in tane.h.
-const OF_SPEC: [[&str; 2]; 17] = [
+/// Each field of `tane_make::Spec`, and what it is called in tane.h and Go.
+const OF_SPEC: [[&str; 3]; 17] = [
     // Arguments of their own.
-    ["source", ""],
-    ["image", ""],
-    ["layer", "layers"],
-    ["reference", "reference"],
-    ["size", "image_size"],
-    ["label", "label"],
-    ["uuid", "uuid"],
-    ["partition_table", "partition_table"],
-    ["compression", "compression"],
-    ["owner", "owner"],
-    ["metadata", "metadata"],
-    ["xattrs", "xattrs"],
-    ["selinux", "selinux"],
-    ["epoch", "epoch"],
-    ["all_times", "flags"],
-    ["sector_size", "sector_size"],
-    ["options", "options"],
+    ["source", "", ""],
+    ["image", "", ""],
+    ["layer", "layers", "Layers"],
+    ["reference", "reference", "Reference"],
+    ["size", "image_size", "Size"],
+    ["label", "label", "Label"],
+    ["uuid", "uuid", "UUID"],
+    ["partition_table", "partition_table", "PartitionTable"],
+    ["compression", "compression", "Compression"],
+    ["owner", "owner", "Owner"],
+    ["metadata", "metadata", "Metadata"],
+    ["xattrs", "xattrs", "Xattrs"],
+    ["selinux", "selinux", "SELinux"],
+    ["epoch", "epoch", "Epoch"],
+    ["all_times", "flags", "AllTimes"],
+    ["sector_size", "sector_size", "SectorSize"],
+    ["options", "options", "Options"],
 ];
 /// What the structure of C has beside them: of C's own, what is told, the kind.
 const OF_MAKE: [&str; 7] = ["size", "fs", "format", "progress", "loss", "failure", "arg"];
+/// What Go's has: of C's flags, the kind, and who is told.
+const OF_GO_MAKE: [&str; 6] = ["FS", "Format", "Force", "Strict", "Progress", "Context"];
 
 fn of_rust(file: &str, begin: &str) -> Vec<String> {
     let body = body(file, begin, "\n}");
@@ -125,12 +127,16 @@ fn c_python_and_go_have_every_option_of_an_image_and_no_other() {
     );
 
     let go = crate::body("go/image.go", "type Options struct {", "\n}");
-    let names = go.lines().filter_map(|line| line.split_whitespace().next());
     let own = OF_GO.map(str::to_owned);
-    assert_eq!(
-        sorted(names.map(str::to_owned)),
-        sorted(column(3).chain(own))
-    );
+    assert_eq!(sorted(of_go(&go)), sorted(column(3).chain(own)));
+}
+
+/// The fields in the body of a structure.
+fn of_go(body: &str) -> impl Iterator<Item = String> + '_ {
+    let names = body
+        .lines()
+        .filter_map(|line| line.split_whitespace().next());
+    names.map(str::to_owned)
 }
 
 /// The compiler knows their types; this knows that they are in the same order.
@@ -140,6 +146,16 @@ fn the_library_reads_the_structure_of_the_header() {
         ("image", "RawImageOptions", "tane_image_options"),
         ("make", "RawMakeOptions", "tane_make_options"),
         ("make", "RawMade", "tane_made"),
+        ("instance", "RawInstanceOptions", "tane_instance_options"),
+        ("instance", "RawImport", "tane_import"),
+        ("instance", "RawPlace", "tane_place"),
+        (
+            "host_mount",
+            "RawHostMountOptions",
+            "tane_host_mount_options",
+        ),
+        ("net", "RawNicOptions", "tane_nic_options"),
+        ("net", "RawUserNetwork", "tane_user_network"),
     ] {
         let (file, begin) = (
             format!("capi/src/{file}.rs"),
@@ -152,12 +168,50 @@ fn the_library_reads_the_structure_of_the_header() {
     }
 }
 
+/// What an instance is given, and what it is called in tane.h, Python and Go.
+const OF_INSTANCE: [[&str; 3]; 6] = [
+    ["kernel", "kernel", "Kernel"],
+    ["directory", "directory", "Directory"],
+    ["calls", "calls", "Calls"],
+    ["imports", "imports", "Imports"],
+    ["memory", "memory", "Memory"],
+    ["milliseconds", "time_limit", "TimeLimit"],
+];
+
 #[test]
-fn c_has_every_option_of_an_image_that_is_made_and_no_other() {
+fn c_python_and_go_give_an_instance_the_same() {
+    let column = |of: usize| OF_INSTANCE.iter().map(move |names| names[of].to_owned());
+    // Of C's own.
+    let own = ["size", "import_count"].map(str::to_owned);
+    let c = of_c("tane_instance_options");
+    assert_eq!(sorted(c), sorted(column(0).chain(own)));
+
+    let python = body("python/tane/_module.py", "    def instance(", ") ->");
+    let names = python.lines().filter_map(|line| line.split_once(':'));
+    let names = names.map(|(name, _)| name.trim().to_owned());
+    // Kernel and directory of a mount.
+    let own = ["mount".to_owned()];
+    assert_eq!(sorted(names), sorted(column(1).chain(own)));
+
+    let go = body("go/module.go", "type InstanceOptions struct {", "\n}");
+    let names = go.lines().filter_map(|line| line.split_whitespace().next());
+    let own = ["FS".to_owned()];
+    assert_eq!(
+        sorted(names.map(str::to_owned)),
+        sorted(column(2).chain(own))
+    );
+}
+
+#[test]
+fn c_and_go_have_every_option_of_an_image_that_is_made_and_no_other() {
     let column = |of: usize| OF_SPEC.iter().map(move |names| names[of].to_owned());
     let rust = of_rust("make/src/gather.rs", "pub struct Spec {");
     assert_eq!(sorted(rust), sorted(column(0)));
     let own = OF_MAKE.map(str::to_owned);
     let theirs = column(1).filter(|name| !name.is_empty());
     assert_eq!(sorted(of_c("tane_make_options")), sorted(theirs.chain(own)));
+    let go = body("go/make.go", "type MakeOptions struct {", "\n}");
+    let own = OF_GO_MAKE.map(str::to_owned);
+    let theirs = column(2).filter(|name| !name.is_empty());
+    assert_eq!(sorted(of_go(&go)), sorted(theirs.chain(own)));
 }

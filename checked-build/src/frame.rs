@@ -15,6 +15,12 @@ pub struct Frame {
     pub pointer: bool,
 }
 
+/// By the numbers that the ABI gives them.
+const DWARF: [&str; 16] = [
+    "%rax", "%rdx", "%rcx", "%rbx", "%rsi", "%rdi", "%rbp", "%rsp", "%r8", "%r9", "%r10", "%r11",
+    "%r12", "%r13", "%r14", "%r15",
+];
+
 impl Frame {
     /// From rsp, as GCC has it, to where the caller's arguments begin.
     pub fn above(&self) -> i64 {
@@ -34,6 +40,9 @@ impl Frame {
 impl Rewriter {
     /// What follows takes a part of the frame away.
     pub fn undoes(&mut self) {
+        if self.frame.pointer && self.before.is_none() {
+            self.by_pointer = self.frame.clone();
+        }
         self.before.get_or_insert_with(|| self.frame.clone());
     }
 
@@ -81,9 +90,56 @@ impl Rewriter {
         Ok(())
     }
 
+    /// Behind what does not go on, GCC says what the frame is where it changes: where it ends,
+    /// and which registers are kept in it.
+    pub fn told_anew(&mut self, word: &str, rest: &str) -> Result<bool, Error> {
+        let mut numbers = rest.split(',').map(|n| n.trim().parse::<i64>());
+        let mut next = || numbers.next().and_then(Result::ok);
+        match word {
+            ".cfi_def_cfa_offset" => self.told = next(),
+            ".cfi_def_cfa" if rest.starts_with("6,") => {
+                // The rest of it is not said, and is as it was.
+                self.frame = self.by_pointer.clone();
+                self.told = None;
+            }
+            ".cfi_offset" | ".cfi_restore" => {
+                let number = next().unwrap_or(-1);
+                let name = usize::try_from(number).ok().and_then(|n| DWARF.get(n));
+                let Some(name) = name else {
+                    return self.error(format!("a register that is not known: {rest}"));
+                };
+                let pushed = &mut self.frame.pushed;
+                if word == ".cfi_restore" {
+                    pushed.retain(|register| register != name);
+                } else {
+                    let place = (-next().unwrap_or(0) / 8 - 2).clamp(0, 8) as usize;
+                    pushed.resize(pushed.len().max(place + 1), String::new());
+                    pushed[place] = (*name).into();
+                }
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// What GCC told is what the frame is.
+    pub fn settle(&mut self) {
+        if let Some(offset) = self.told.take() {
+            self.frame.locals = offset - self.frame.above();
+            self.frame.moved = self.frame.locals > 0;
+        }
+    }
+
+    /// An instruction that reads rsp.
+    pub fn use_stack_pointer(&mut self, word: &str, to: &str) -> Result<(), Error> {
+        let shift = self.frame.shift();
+        self.emit(format!("leaq {shift}(%r15), %r11"));
+        self.ordinary(word, &["%r11", to])
+    }
+
     pub fn take_stack_pointer(&mut self, to: &str) -> Result<(), Error> {
         if !to.starts_with('%') {
-            return self.error("the stack pointer is stored in memory");
+            return self.use_stack_pointer("movq", to);
         }
         if to == "%rbp" && self.frame.pushed.last().is_some_and(|reg| reg == "%rbp") {
             self.frame.pointer = self.frame.pushed.len() == 1 && !self.frame.moved;
@@ -94,7 +150,7 @@ impl Rewriter {
     }
 
     /// `leaq -24(%rbp), %rsp`: all that is in the window goes; pops follow.
-    pub fn restore_by_pointer(&mut self, from: &str) -> Result<(), Error> {
+    pub fn restore_by_pointer(&mut self, word: &str, from: &str) -> Result<(), Error> {
         if !self.frame.pointer {
             return match from.starts_with('%') && self.frame.moved {
                 // What __builtin_stack_save kept.
@@ -104,6 +160,11 @@ impl Rewriter {
                 }
                 false => self.error("the stack pointer is set in a way that is not known"),
             };
+        }
+        if word == "movq" && !from.starts_with('%') {
+            let from = self.memory(from)?;
+            self.emit(format!("movq {from}, %r15"));
+            return Ok(());
         }
         let saved = 8 * (self.frame.pushed.len() as i64 - 1);
         let expected = [format!("-{saved}(%rbp)"), "%rbp".to_owned()];

@@ -4,20 +4,23 @@
 //! the value is the slot's number: 0 is nobody's. Imports get slots too, and a jump
 //! through theirs for those who call them.
 
+mod relocate;
+
 use crate::lines::Lines;
-use crate::Error;
-use object::{Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget};
+use crate::{Error, Linked};
+use object::{Object, ObjectSection, ObjectSymbol};
 use object::{SectionIndex, SectionKind, SymbolKind, SymbolSection};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use relocate::Fix;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use tane_checked::{Export, Layout, Module, EMPTY, IMPORT};
 
-const R_64: u32 = object::elf::R_X86_64_64;
-const R_PC32: u32 = object::elf::R_X86_64_PC32;
-const R_PLT32: u32 = object::elf::R_X86_64_PLT32;
-const R_32: u32 = object::elf::R_X86_64_32;
-const R_32S: u32 = object::elf::R_X86_64_32S;
-
 const NOP: u8 = 0x90;
+const UD2: [u8; 2] = [0x0f, 0x0b];
+
+/// Before the name of an import, where a library has a function of that name.
+pub const IMPORT_PREFIX: &str = "tmod.import.";
+/// Of a library: what the module exports as main.
+pub const MAIN: &str = "__tmod_main";
 
 /// The parts of a module that sections go into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +50,10 @@ enum Place {
     /// The table, and what masks its index.
     Table,
     Mask,
+    /// Where the heap begins, behind all of the module's own.
+    Heap,
+    /// A weak symbol's that nobody defines: null, and a fault for those who call it.
+    Nowhere,
 }
 
 struct Linker<'a> {
@@ -62,43 +69,58 @@ struct Linker<'a> {
     sections: HashMap<(usize, SectionIndex), (Part, u64)>,
     global: HashMap<String, Place>,
     imports: Vec<String>,
+    /// Names that no object defines.
+    missing: BTreeSet<String>,
     /// Starts of functions.
     functions: BTreeSet<u64>,
     exports: BTreeMap<String, u64>,
+    /// Of `global`, those that another definition replaces.
+    weak: HashSet<String>,
     with_lines: bool,
-}
-
-/// A relocation, its symbol found.
-struct Fix {
-    part: Part,
-    at: u64,
-    kind: u32,
-    place: Place,
-    addend: i64,
 }
 
 fn read(bytes: &[u8]) -> Result<object::File<'_>, Error> {
     object::File::parse(bytes).map_err(|e| Error::new(format!("an object of GNU as: {e}")))
 }
 
-/// Names that the objects need and do not have.
-pub fn undefined(objects: &[Vec<u8>]) -> Result<BTreeSet<String>, Error> {
-    let (mut needed, mut defined) = (BTreeSet::new(), BTreeSet::new());
-    for bytes in objects {
-        let file = read(bytes)?;
+/// Names that objects need, but for those that they only use if they are there, and that
+/// they have.
+#[derive(Default)]
+pub struct Names {
+    pub needed: BTreeSet<String>,
+    pub defined: BTreeSet<String>,
+}
+
+impl Names {
+    pub fn add(&mut self, object: &[u8]) -> Result<(), Error> {
+        let file = read(object)?;
         for symbol in file.symbols().filter(|symbol| symbol.is_global()) {
             let name = symbol.name().unwrap_or_default().to_owned();
-            match symbol.is_undefined() {
-                true => needed.insert(name),
-                false => defined.insert(name),
+            match (symbol.is_undefined(), symbol.is_weak()) {
+                (true, true) => false,
+                (true, false) => self.needed.insert(name),
+                (false, _) => self.defined.insert(name),
             };
         }
+        Ok(())
     }
-    Ok(needed.difference(&defined).cloned().collect())
+
+    pub fn missing(&self) -> BTreeSet<String> {
+        self.needed.difference(&self.defined).cloned().collect()
+    }
+}
+
+/// Names that the objects need and do not have.
+pub fn undefined(objects: &[Vec<u8>]) -> Result<BTreeSet<String>, Error> {
+    let mut names = Names::default();
+    for bytes in objects {
+        names.add(bytes)?;
+    }
+    Ok(names.missing())
 }
 
 /// Links, without checking.
-pub fn link(objects: &[Vec<u8>], imports: &[String], with_lines: bool) -> Result<Vec<u8>, Error> {
+pub fn link(objects: &[Vec<u8>], how: &Linked) -> Result<Vec<u8>, Error> {
     let files = objects
         .iter()
         .map(|bytes| read(bytes))
@@ -114,13 +136,18 @@ pub fn link(objects: &[Vec<u8>], imports: &[String], with_lines: bool) -> Result
         files: Vec::new(),
         sections: HashMap::new(),
         global: HashMap::new(),
-        imports: imports.to_vec(),
+        imports: how.imports.clone(),
+        missing: undefined(objects)?,
         functions: BTreeSet::new(),
         exports: BTreeMap::new(),
-        with_lines,
+        weak: HashSet::new(),
+        with_lines: how.with_lines,
     };
     it.place_sections()?;
     it.define_symbols()?;
+    if let Some(names) = &how.exports {
+        it.rename_exports(names);
+    }
     let fixes = it.fixes()?;
     it.write(&fixes)
 }
@@ -179,9 +206,14 @@ impl Linker<'_> {
         let mut global = HashMap::from([
             ("__tmod_table".to_owned(), Place::Table),
             ("__tmod_mask".to_owned(), Place::Mask),
+            (crate::rewrite::HEAP.to_owned(), Place::Heap),
         ]);
         for (i, name) in self.imports.iter().enumerate() {
-            global.insert(name.clone(), Place::Import(i));
+            // A library has functions of the same names.
+            if self.missing.contains(name) {
+                global.insert(name.clone(), Place::Import(i));
+            }
+            global.insert(format!("{IMPORT_PREFIX}{name}"), Place::Import(i));
         }
         for (i, file) in self.objects.iter().enumerate() {
             for symbol in file.symbols() {
@@ -196,77 +228,39 @@ impl Linker<'_> {
                 if symbol.kind() == SymbolKind::Text {
                     self.functions.insert(at);
                 }
-                if symbol.is_global() {
-                    if global.insert(name.clone(), Place::In(*part, at)).is_some() {
+                if !symbol.is_global() {
+                    continue;
+                }
+                match (global.contains_key(&name), symbol.is_weak()) {
+                    (true, true) => continue,
+                    (true, false) if !self.weak.remove(&name) => {
                         return Err(Error::new(format!("{name} is defined twice")));
                     }
-                    if symbol.kind() == SymbolKind::Text {
-                        self.exports.insert(name, at);
+                    (false, true) => {
+                        self.weak.insert(name.clone());
                     }
+                    _ => {}
+                }
+                global.insert(name.clone(), Place::In(*part, at));
+                if symbol.kind() == SymbolKind::Text {
+                    self.exports.insert(name, at);
                 }
             }
+        }
+        // A library's, which calls the program's.
+        if let Some(at) = self.exports.remove(MAIN) {
+            self.exports.insert("main".into(), at);
         }
         self.global = global;
         Ok(())
     }
 
-    fn fixes(&self) -> Result<Vec<Fix>, Error> {
-        let mut fixes = Vec::new();
-        for (i, file) in self.objects.iter().enumerate() {
-            for section in file.sections() {
-                let Some((part, base)) = self.sections.get(&(i, section.index())) else {
-                    continue;
-                };
-                for (offset, relocation) in section.relocations() {
-                    let RelocationFlags::Elf { r_type } = relocation.flags() else {
-                        continue;
-                    };
-                    let RelocationTarget::Symbol(index) = relocation.target() else {
-                        return Err(Error::new("a relocation without a symbol"));
-                    };
-                    let symbol = file.symbol_by_index(index);
-                    let symbol = symbol.map_err(|e| Error::new(format!("a relocation: {e}")))?;
-                    fixes.push(Fix {
-                        part: *part,
-                        at: base + offset,
-                        kind: r_type,
-                        place: self.place(i, &symbol)?,
-                        addend: relocation.addend(),
-                    });
-                }
-            }
-        }
-        Ok(fixes)
-    }
-
-    fn place<'f>(&self, i: usize, symbol: &impl ObjectSymbol<'f>) -> Result<Place, Error> {
-        let name = symbol.name().unwrap_or_default();
-        if let SymbolSection::Section(section) = symbol.section() {
-            if let Some((part, base)) = self.sections.get(&(i, section)) {
-                return Ok(Place::In(*part, base + symbol.address()));
-            }
-        }
-        self.global.get(name).copied().ok_or_else(|| {
-            Error::new(format!(
-                "{name} is used and not defined; define it, or import it: --import {name}"
-            ))
-        })
-    }
-
-    /// The function that a fix takes for a value, if it does.
-    fn function_value(&self, fix: &Fix) -> Result<Option<u64>, Error> {
-        let value = matches!(fix.kind, R_64 | R_32 | R_32S) && !fix.part.is_about_code();
-        let Place::In(Part::Code, at) = fix.place else {
-            return Ok(None);
+    fn rename_exports(&mut self, names: &[(String, String)]) {
+        let of = |(symbol, name): &(String, String)| {
+            let at = self.exports.get(symbol)?;
+            Some((name.clone(), *at))
         };
-        let at = at.wrapping_add_signed(fix.addend);
-        match value {
-            false => Ok(None),
-            true if self.functions.contains(&at) => Ok(Some(at)),
-            true => Err(Error::new(format!(
-                "code+{at:#x} is used as a value, and no function begins there"
-            ))),
-        }
+        self.exports = names.iter().filter_map(of).collect();
     }
 
     fn write(mut self, fixes: &[Fix]) -> Result<Vec<u8>, Error> {
@@ -288,6 +282,9 @@ impl Linker<'_> {
         // A jump through each import's slot; its address comes with the layout.
         let stubs = self.code.len();
         self.code.resize(stubs + 9 * self.imports.len(), NOP);
+        if fixes.iter().any(|fix| fix.place == Place::Nowhere) {
+            self.code.extend(UD2);
+        }
         let layout = Layout::new(
             self.code.len() as u64,
             table.len() as u64,
@@ -319,6 +316,7 @@ impl Linker<'_> {
                 })
                 .collect(),
             heights: heights(&self.heights),
+            types: None,
             layout,
         };
         Ok(module.to_bytes())
@@ -351,66 +349,6 @@ impl Linker<'_> {
             lines.add(entries, &self.files[names.0 as usize..names.1 as usize]);
         }
         lines.to_bytes()
-    }
-
-    fn apply(
-        &mut self,
-        fix: &Fix,
-        layout: &Layout,
-        slots: &HashMap<u64, usize>,
-        stubs: u64,
-    ) -> Result<(), Error> {
-        let start = |part: Part| match part {
-            Part::Code => u64::from(layout.code),
-            Part::ReadOnly => u64::from(layout.read_only),
-            Part::Data => u64::from(layout.data),
-            Part::Zeroes => u64::from(layout.data) + self.data.len() as u64,
-            Part::Heights | Part::Lines | Part::Files => 0,
-        };
-        let relative = matches!(fix.kind, R_PC32 | R_PLT32);
-        let symbol = match (fix.place, self.function_value(fix)?) {
-            (_, Some(at)) => (slots[&at] as u64).wrapping_sub(fix.addend as u64),
-            // Where in the code, for heights and lines.
-            (Place::In(_, at), None) if fix.part.is_about_code() => at,
-            (Place::In(part, at), None) => start(part) + at,
-            (Place::Import(i), None) if relative => start(Part::Code) + stubs + 9 * i as u64,
-            (Place::Import(i), None) => i as u64 + 1,
-            (Place::Table, None) => u64::from(layout.table),
-            (Place::Mask, None) => u64::from(layout.slots) - 1,
-        };
-        let mut value = symbol.wrapping_add_signed(fix.addend);
-        if relative {
-            value = value.wrapping_sub(start(fix.part) + fix.at);
-        }
-        let bytes = match fix.kind {
-            R_64 => 8,
-            R_32 | R_32S | R_PC32 | R_PLT32 => 4,
-            other => {
-                return Err(Error::new(format!(
-                    "a relocation of the unknown kind {other}"
-                )))
-            }
-        };
-        let fits = match fix.kind {
-            R_64 => true,
-            R_32 => u32::try_from(value).is_ok(),
-            _ => i32::try_from(value as i64).is_ok(),
-        };
-        if !fits {
-            return Err(Error::new(format!("an address does not fit: {value:#x}")));
-        }
-        let to = match fix.part {
-            Part::Code => &mut self.code,
-            Part::ReadOnly => &mut self.read_only,
-            Part::Data => &mut self.data,
-            Part::Heights => &mut self.heights,
-            Part::Lines => &mut self.lines,
-            Part::Files => &mut self.files,
-            Part::Zeroes => return Err(Error::new("an address in zeroes")),
-        };
-        let at = fix.at as usize;
-        to[at..at + bytes].copy_from_slice(&value.to_le_bytes()[..bytes]);
-        Ok(())
     }
 }
 

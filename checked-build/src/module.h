@@ -24,6 +24,12 @@ void *tane_heap(void);
 void *tane_heap_end(void);
 
 /*
+ * Only what is below this place, a multiple of 4096 in the heap, can be accessed from now on:
+ * above it is nothing, which is zeroes where it comes back. At first all can. 0, or -EINVAL.
+ */
+long tane_heap_limit(void *end);
+
+/*
  * Of every loader. tane_try() calls the function with both pointers; 1 if tane_throw() was
  * called meanwhile and not caught further in, which leaves everything in between as it is;
  * else 0. There is no setjmp(): a place that has been left cannot be returned to.
@@ -31,6 +37,9 @@ void *tane_heap_end(void);
 void tane_exit(int code);
 int tane_try(void (*function)(void *, void *), void *first, void *second);
 void tane_throw(void);
+
+/* With a C library the rest is that library's. */
+#ifndef __TANE_LIBC__
 
 /* Always there. */
 long getppid(void);
@@ -61,5 +70,7 @@ long ftruncate(int fd, long bytes);
 long fallocate(int fd, int mode, long offset, long bytes);
 long fsync(int fd);
 long fdatasync(int fd);
+
+#endif
 
 #endif

@@ -10,6 +10,8 @@
 //! a red zone nor jump tables. Heights at labels that only later jumps lead to go into
 //! the section `.tmod.heights`, where lines begin into `.tmod.lines`.
 
+mod directive;
+
 use crate::frame::Frame;
 use crate::operand::{self, Operand};
 use crate::Error;
@@ -21,14 +23,18 @@ const SYSTEM: [&str; 10] = [
     "syscall", "sysenter", "int", "int3", "cpuid", "rdtsc", "rdtscp", "rdrand", "hlt", "xgetbv",
 ];
 
-/// More than a source includes.
-const MOST_FILES: usize = 1 << 16;
+/// Where the heap begins; the linker knows.
+pub const HEAP: &str = "__tmod_heap";
 
 pub struct Rewriter {
     out: String,
     pub frame: Frame,
     /// The frame before an epilogue began, until GCC says so.
     pub before: Option<Frame>,
+    /// The last one that rbp led to, before an epilogue.
+    pub by_pointer: Frame,
+    /// Where it ends, as GCC says behind what does not go on.
+    pub told: Option<i64>,
     remembered: Vec<Frame>,
     files: Vec<(String, String)>,
     place: (String, u32),
@@ -46,6 +52,8 @@ pub struct Rewriter {
     gaps: u32,
     /// Labels behind the last of them.
     waiting: Vec<String>,
+    /// The instruction before is a call: where it ends in `out`, and the labels since.
+    called: Option<(usize, Vec<String>)>,
 }
 
 /// Rewrites what `gcc -S -g1` wrote.
@@ -54,6 +62,8 @@ pub fn rewrite(assembly: &str) -> Result<String, Error> {
         out: String::with_capacity(assembly.len() * 2),
         frame: Frame::default(),
         before: None,
+        by_pointer: Frame::default(),
+        told: None,
         remembered: Vec::new(),
         files: Vec::new(),
         place: (String::new(), 0),
@@ -64,6 +74,7 @@ pub fn rewrite(assembly: &str) -> Result<String, Error> {
         stopped: false,
         gaps: 0,
         waiting: Vec::new(),
+        called: None,
     };
     for line in assembly.lines() {
         it.line(line.trim())?;
@@ -100,14 +111,22 @@ impl Rewriter {
             let is_target = label
                 .strip_prefix(".L")
                 .is_some_and(|n| n.parse::<u32>().is_ok());
-            if self.stopped && is_target {
-                self.waiting.push(label.into());
+            match &mut self.called {
+                _ if !is_target => {}
+                Some((_, labels)) => labels.push(label.into()),
+                None if self.stopped => self.waiting.push(label.into()),
+                None => {}
             }
             return Ok(());
         }
+        self.called = None;
+        self.settle();
         self.declare_heights();
         self.declare_line();
         self.instruction(word, rest.trim())?;
+        if word == "call" {
+            self.called = Some((self.out.len(), Vec::new()));
+        }
         if self.stopped {
             self.gaps += 1;
             self.emit(format!(".Lgap{}:", self.gaps));
@@ -115,99 +134,8 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Of labels that only later jumps lead to. GCC tells of the frame behind them.
-    fn declare_heights(&mut self) {
-        let pushes = self.frame.pushed.len();
-        // What the assembler fills the gap before them with leads there, too.
-        let gap = format!(".Lgap{}", self.gaps);
-        let labels = std::mem::take(&mut self.waiting);
-        let gap = labels.first().map(|_| gap);
-        for label in labels.iter().chain(&gap).filter(|_| pushes > 0) {
-            self.emit(".pushsection .tmod.heights,\"\",@progbits");
-            self.emit(format!(".quad {label}\n.long {pushes}\n.popsection"));
-        }
-    }
-
-    /// Where in the code a line of the source begins, for those who ask at a trap.
-    fn declare_line(&mut self) {
-        if !std::mem::take(&mut self.begins_line) {
-            return;
-        }
-        self.lines += 1;
-        let (label, file, line) = (format!(".Ltmodline{}", self.lines), self.file, self.place.1);
-        self.emit(format!("{label}:\n.pushsection .tmod.lines,\"\",@progbits"));
-        self.emit(format!(".quad {label}\n.long {file}, {line}\n.popsection"));
-    }
-
-    /// By their numbers, each with a zero behind it.
-    fn name_files(&mut self) {
-        let number = |(number, _): &(String, String)| number.parse::<usize>().ok();
-        let most = self.files.iter().filter_map(number).max().unwrap_or(0);
-        self.emit(".section .tmod.files,\"\",@progbits");
-        for wanted in 0..=most.min(MOST_FILES) {
-            let found = self.files.iter().find(|file| number(file) == Some(wanted));
-            let name = found.map_or(String::new(), |(_, name)| name.clone());
-            self.emit(format!(".asciz \"{name}\""));
-        }
-    }
-
-    fn directive(&mut self, line: &str, word: &str, rest: &str) -> Result<(), Error> {
-        match word {
-            ".file" => self.file(rest),
-            ".loc" => {
-                let mut numbers = rest.split_ascii_whitespace().filter_map(|n| n.parse().ok());
-                let (file, line) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-                let name = self
-                    .files
-                    .iter()
-                    .find(|(number, _)| *number == file.to_string());
-                let name = name.map_or(String::new(), |(_, name)| name.clone());
-                self.place = (name, line);
-                self.file = file as usize;
-                self.begins_line = true;
-            }
-            ".cfi_startproc" | ".cfi_endproc" => {
-                (self.frame, self.before) = (Frame::default(), None);
-                self.stopped = false;
-            }
-            // It stands between an instruction and what that does to the frame.
-            ".cfi_remember_state" => {
-                let frame = self.before.as_ref().unwrap_or(&self.frame);
-                self.remembered.push(frame.clone());
-            }
-            ".cfi_def_cfa_offset" | ".cfi_def_cfa" => self.before = None,
-            ".cfi_restore_state" => self.frame = self.remembered.pop().unwrap_or_default(),
-            _ if word.starts_with(".cfi_") || word == ".ident" => {}
-            ".section" | ".text" | ".data" | ".bss" => {
-                let name = if word == ".section" { rest } else { word };
-                let parts = [".text", ".data", ".bss", ".rodata"];
-                if name.starts_with(".tdata") || name.starts_with(".tbss") {
-                    return self.error("thread-local variables are not supported");
-                }
-                if name.starts_with(".init_array") || name.starts_with(".ctors") {
-                    return self.error("constructors are not supported: call them");
-                }
-                self.kept = parts.iter().any(|part| name.starts_with(part));
-                if self.kept {
-                    self.emit(line);
-                }
-            }
-            _ if self.kept => self.emit(line),
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// `.file 1 "dir" "name"` or `.file 1 "name"`
-    fn file(&mut self, rest: &str) {
-        let Some((number, names)) = rest.split_once(' ') else {
-            return;
-        };
-        if let Some(name) = names.split('"').rfind(|part| !part.trim().is_empty()) {
-            self.files.push((number.into(), name.into()));
-        }
-    }
-
+    /// GCC takes what was called for what does not return: it tells of another frame, and
+    /// there was no instruction. It is held to that.
     fn instruction(&mut self, word: &str, rest: &str) -> Result<(), Error> {
         self.stopped = false;
         // One thread is in a window.
@@ -256,7 +184,8 @@ impl Rewriter {
                 self.reserve(amount, down)
             }
             ("movq", ["%rsp", to]) => self.take_stack_pointer(to),
-            ("leaq" | "movq", [from, "%rsp"]) => self.restore_by_pointer(from),
+            ("leaq" | "movq", [from, "%rsp"]) => self.restore_by_pointer(&word, from),
+            (_, ["%rsp", to]) if !to.starts_with("%rsp") => self.use_stack_pointer(&word, to),
             ("movq", [from, to]) if self.is_saved_register(from) => {
                 // leave pops it.
                 self.kept_until_leave(to)
@@ -316,7 +245,7 @@ impl Rewriter {
     }
 
     /// The operand of an access.
-    fn memory(&self, text: &str) -> Result<String, Error> {
+    pub fn memory(&self, text: &str) -> Result<String, Error> {
         let Operand::Memory {
             displacement,
             base,
@@ -325,6 +254,11 @@ impl Rewriter {
         else {
             return self.error(format!("{text}: not an operand in memory"));
         };
+        let is_constant = base == Some("%rip") || base.is_none() && index.is_none();
+        if is_constant && displacement.starts_with(HEAP) {
+            // It is not beside the code.
+            return Ok(format!("%gs:{displacement}(,%eiz,1)"));
+        }
         if base == Some("%rip") {
             return Ok(text.into());
         }
@@ -372,7 +306,7 @@ impl Rewriter {
         Ok((shifted.to_string(), Some("%r15")))
     }
 
-    fn ordinary(&mut self, word: &str, operands: &[&str]) -> Result<(), Error> {
+    pub fn ordinary(&mut self, word: &str, operands: &[&str]) -> Result<(), Error> {
         let mut done = Vec::new();
         for text in operands {
             done.push(match operand::parse(text) {
@@ -398,6 +332,15 @@ impl Rewriter {
                     let index = index.map(|(index, scale)| format!(",{index},{scale}"));
                     let base = base.unwrap_or_default();
                     format!("{displacement}({base}{})", index.unwrap_or_default())
+                }
+                Operand::Memory {
+                    displacement,
+                    base: None,
+                    index: None,
+                } if displacement.parse::<i64>().is_ok() => {
+                    // A null pointer's, where GCC knows that it is one.
+                    self.emit(format!("movl ${displacement}, %r11d"));
+                    "%gs:(%r11d)".into()
                 }
                 Operand::Memory { .. } => self.memory(text)?,
                 _ => (*text).to_owned(),

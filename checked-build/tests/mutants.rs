@@ -1,37 +1,22 @@
 //! Modules that were changed at random are refused, or run without touching anything but
-//! their window: each in a process of its own that may make no system call, among bytes
-//! that must stay. `TANE_MUTANTS` says how many, `TANE_SEED` which.
+//! their window. Some run on the processor, each in a process of its own that may make no
+//! system call, among bytes that must stay: `TANE_MUTANTS` says how many. More run in an
+//! emulator that holds each instruction against what the checker has said of it:
+//! `TANE_WATCHED` says how many. `TANE_SEED` says which.
 
+#[path = "common/apart.rs"]
+mod apart;
 mod common;
+#[path = "common/watch/mod.rs"]
+mod watch;
 
+use apart::{number, run_apart, Random};
 use common::can_run;
 use std::path::Path;
+use tane_checked::{Export, Layout, Module};
 use tane_checked_build::{build, Options};
-use tane_checked_run::Instance;
-
-const HEAP: u64 = 1 << 16;
-const CANARY: u8 = 0xa5;
-/// Of processor time, for one that does not end.
-const MICROSECONDS: i64 = 20_000;
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name)
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(default)
-}
-
-/// Numbers by xorshift.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % n
-    }
-}
+use watch::emulator::{skip_without, End, Watched};
+use watch::{watch, work, SEED};
 
 /// Bits, bytes of elsewhere, or words that name places in the code.
 fn mutate(file: &mut [u8], random: &mut Random) {
@@ -55,69 +40,9 @@ fn mutate(file: &mut [u8], random: &mut Random) {
     }
 }
 
-/// How a process ended that ran the module.
-#[derive(Debug, PartialEq, Eq)]
-enum End {
-    Well,
-    OutOfTime,
-    Escaped(i32),
-}
-
-fn run_apart(module: &[u8]) -> End {
-    // SAFETY: the child is alone with its memory, and ends by a system call.
-    unsafe {
-        let child = libc::fork();
-        assert!(child >= 0, "fork");
-        if child == 0 {
-            let code = run_jailed(module);
-            libc::syscall(libc::SYS_exit, code);
-        }
-        let mut status = 0;
-        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-        match status {
-            0 => End::Well,
-            _ if libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGPROF => {
-                End::OutOfTime
-            }
-            other => End::Escaped(other),
-        }
-    }
-}
-
-/// 0 if nothing was touched.
-unsafe fn run_jailed(module: &[u8]) -> i32 {
-    let mut instance = match Instance::new(module, HEAP, Vec::new()) {
-        Ok(instance) => instance,
-        Err(_) => return 3,
-    };
-    let canaries = vec![CANARY; 1 << 18];
-    let limit = libc::itimerval {
-        it_interval: libc::timeval {
-            tv_sec: 0,
-            tv_usec: 0,
-        },
-        it_value: libc::timeval {
-            tv_sec: 0,
-            tv_usec: MICROSECONDS,
-        },
-    };
-    // SAFETY: from here on this process computes, faults, and ends.
-    unsafe {
-        libc::setitimer(libc::ITIMER_PROF, &raw const limit, std::ptr::null_mut());
-        if libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_STRICT) != 0 {
-            return 4;
-        }
-    }
-    let called = instance.call("work", &[1]).is_ok();
-    let whole = std::hint::black_box(&canaries)
-        .iter()
-        .all(|byte| *byte == CANARY);
-    std::mem::forget((instance, canaries));
-    match (called, whole) {
-        (false, _) => 5,
-        (_, false) => 6,
-        _ => 0,
-    }
+fn module(name: &str) -> Vec<u8> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    build(&[&folder.join(format!("{name}.c"))], &Options::default()).expect("a module")
 }
 
 #[test]
@@ -125,14 +50,8 @@ fn changed_modules_are_refused_or_touch_nothing_but_their_window() {
     if !can_run() {
         return;
     }
-    let (count, seed) = (
-        number("TANE_MUTANTS", 4000),
-        number("TANE_SEED", 0x9e37_79b9_7f4a_7c15),
-    );
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
-    let modules = ["sort", "values", "machine"].map(|name| {
-        build(&[&folder.join(format!("{name}.c"))], &Options::default()).expect("a module")
-    });
+    let (count, seed) = (number("TANE_MUTANTS", 4000), number("TANE_SEED", SEED));
+    let modules = ["sort", "values", "machine"].map(module);
     let mut random = Random(seed | 1);
     let (mut refused, mut well, mut late) = (0, 0, 0);
     for i in 0..count {
@@ -145,12 +64,12 @@ fn changed_modules_are_refused_or_touch_nothing_but_their_window() {
             refused += 1;
             continue;
         };
-        if file == before || !module.exports.iter().any(|export| export.name == "work") {
+        if file == before || work(&module).is_none() {
             continue;
         }
-        match run_apart(&file) {
-            End::Well => well += 1,
-            End::OutOfTime => late += 1,
+        match run_apart(&file, &|_| true) {
+            apart::End::Well => well += 1,
+            apart::End::OutOfTime => late += 1,
             escaped => panic!("mutant {i} of seed {seed:#x}: {escaped:?}"),
         }
     }
@@ -159,4 +78,94 @@ fn changed_modules_are_refused_or_touch_nothing_but_their_window() {
         refused > 0 && well > 0,
         "{refused} {well}: nothing was tried"
     );
+}
+
+const HEAP: u32 = 1 << 16;
+
+#[test]
+fn changed_modules_do_nothing_but_what_the_checker_says_of_their_instructions() {
+    let names = [
+        "sort", "values", "machine", "crc", "matrix", "queens", "bytes",
+    ];
+    watch(&names.map(module), HEAP, 3, mutate, |_, _| true);
+}
+
+/// A module of code alone, and where its data begins behind the code's first byte.
+fn of_code(code: &[u8]) -> Module<'_> {
+    Module {
+        code,
+        table: vec![0],
+        read_only: &[0; 16],
+        data: &[],
+        zeroes: 4096,
+        imports: Vec::new(),
+        exports: vec![Export {
+            name: "work",
+            at: 0,
+        }],
+        heights: Vec::new(),
+        types: None,
+        layout: Layout::new(code.len() as u64, 1, 16, 4096).expect("small"),
+    }
+}
+
+#[test]
+fn the_emulator_sees_what_the_checker_has_not_said() {
+    let read_only = of_code(&[0; 16]).layout.read_only - of_code(&[0; 16]).layout.code;
+    let beside = |distance: u32| [&[0x8b, 0x05], &distance.to_le_bytes()[..]].concat();
+    // What the checker is asked about, and what runs in its place.
+    let pairs: [(&str, &[u8], &[u8]); 10] = [
+        (
+            "64 bits of address",
+            &[0x65, 0x67, 0x8b, 0x07],
+            &[0x3e, 0x65, 0x8b, 0x07],
+        ),
+        (
+            "no segment",
+            &[0x65, 0x67, 0x8b, 0x07],
+            &[0x3e, 0x67, 0x8b, 0x07],
+        ),
+        (
+            "memory of another's",
+            &[0x48, 0x89, 0xf8],
+            &[0x48, 0x8b, 0x07],
+        ),
+        (
+            "data of the table",
+            &beside(read_only - 6),
+            &beside(read_only - 10),
+        ),
+        ("another stack", &[0x48, 0x89, 0xfd], &[0x48, 0x89, 0xfc]),
+        ("a return address taken", &[0x50, 0x58], &[0x58, 0x50]),
+        ("a word left pushed", &[0x50, 0x58], &[0x50, 0x90]),
+        ("a word of the caller's", &[0x50, 0x58], &[0x58, 0x58]),
+        (
+            "a jump into an instruction",
+            &[0xeb, 0, 0xb8, 0, 0, 0, 0],
+            &[0xeb, 2, 0xb8, 0, 0, 0, 0],
+        ),
+        ("other lengths", &[0x90, 0x90, 0x90], &[0x48, 0x89, 0xf8]),
+    ];
+    for (what, good, bad) in pairs {
+        let [good, bad] = [good, bad].map(|code| {
+            let mut code = [code, &[0xc3]].concat();
+            code.resize(16, 0x90);
+            code[15] = 0xc3;
+            code
+        });
+        let (good, bad) = (of_code(&good), of_code(&bad));
+        let Some(mut it) = Watched::new(&good, HEAP, 100) else {
+            return skip_without();
+        };
+        it.believe(&good).expect("it keeps the rules");
+        let far = 1 << 35;
+        let arguments = [far, far];
+        let end = it.run(&good, 0, arguments);
+        assert!(
+            matches!(end, Ok(End::Returned | End::Trapped)),
+            "{what}: {end:?}"
+        );
+        let end = it.run(&bad, 0, arguments);
+        assert!(end.is_err(), "{what}: {end:?}");
+    }
 }

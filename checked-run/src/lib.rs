@@ -2,6 +2,8 @@
 //! calls are then functions to it. What `tane_checked::Layout` asks of a loader, this does.
 //!
 //! ```text
+//! checked.rs    a module that was checked, once for all its instances
+//! memory.rs     what of it the host reads and writes
 //! window.rs     the 4 GiB, what of them can be accessed, and the stack of returns
 //! switch.rs     from the host into a module and back, by return, import and trap
 //! calls.rs      which system calls it may import, and the way of one to the kernel
@@ -16,14 +18,18 @@
 //! Imports of ours: `tane-checked`, `tane-host`.
 
 mod calls;
+mod checked;
 mod confined;
 mod lines;
+mod memory;
 mod signals;
 mod switch;
 mod watch;
 mod window;
 
 pub use calls::{Call, Calls};
+pub use checked::Checked;
+pub use memory::Memory;
 pub use signals::lacks;
 pub use watch::Stopper;
 
@@ -33,10 +39,11 @@ use std::ffi::CStr;
 use std::io;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use switch::{Context, Own};
-use tane_checked::{check, Layout, Refusal, PAGE};
+use tane_checked::{check, Layout, Module, Refusal, PAGE};
 use tane_host::{Kernel, Program};
 use watch::Watch;
 use window::Window;
@@ -70,6 +77,10 @@ pub enum Error {
     Export(String),
     /// The module makes calls of a kernel, and was given none.
     NoKernel,
+    /// More arguments than a call has registers for.
+    Arguments(usize),
+    /// The instance is of the process that this one was forked from.
+    Forked,
     Host(io::Error),
 }
 
@@ -82,66 +93,6 @@ impl From<io::Error> for Error {
 /// What an import is given: its first six arguments, and the module's memory.
 pub type Import = Box<dyn FnMut([u64; 6], &Memory) -> u64 + Send>;
 
-/// The module's data, heap and stack, as those who were called by it see them.
-pub struct Memory {
-    window: NonNull<u8>,
-    layout: Layout,
-    /// The stack's lowest byte, and the one behind its highest.
-    stack: u64,
-    end: u64,
-}
-
-impl Memory {
-    fn at(&self, offset: u64, bytes: usize, from: u32) -> Option<*mut u8> {
-        let last = offset.checked_add(bytes as u64)?;
-        let heap = self.heap_end();
-        let inside = offset >= u64::from(from) && last <= self.end;
-        let inside = inside && (last <= heap || offset >= self.stack);
-        // SAFETY: within what is mapped.
-        inside.then(|| unsafe { self.window.as_ptr().add(offset as usize) })
-    }
-
-    /// The first byte behind the module's data: its heap, up to [`Memory::heap_end`].
-    pub fn heap(&self) -> u64 {
-        self.layout.end.into()
-    }
-
-    /// The first byte behind the heap.
-    pub fn heap_end(&self) -> u64 {
-        match self.guard() {
-            [low, high] if low == high => self.end,
-            [low, _] => low,
-        }
-    }
-
-    /// What lies between heap and stack: nothing, if there is no room for it.
-    fn guard(&self) -> [u64; 2] {
-        match self.stack > self.layout.end.into() {
-            true => [self.stack - window::GUARD as u64, self.stack],
-            false => [self.stack; 2],
-        }
-    }
-
-    /// Copies out of the window; none if the module could not read it all.
-    pub fn read(&self, offset: u64, bytes: usize) -> Option<Vec<u8>> {
-        let from = self.at(offset, bytes, self.layout.read_only)?;
-        let mut copy = vec![0; bytes];
-        // SAFETY: readable, and the module waits.
-        unsafe { std::ptr::copy_nonoverlapping(from, copy.as_mut_ptr(), bytes) };
-        Some(copy)
-    }
-
-    /// Copies into the window; false if the module could not write it all.
-    pub fn write(&self, offset: u64, bytes: &[u8]) -> bool {
-        let Some(to) = self.at(offset, bytes.len(), self.layout.data) else {
-            return false;
-        };
-        // SAFETY: writable, and the module waits.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
-        true
-    }
-}
-
 /// A module in memory. It stays on the thread that made it.
 pub struct Instance {
     exports: Vec<(String, u32)>,
@@ -150,12 +101,19 @@ pub struct Instance {
     watch: Option<(Watch, Duration)>,
     lines: Option<Lines>,
     needs_kernel: bool,
+    /// A call on files that it imports.
+    needs_directory: Option<String>,
     program: Option<Program>,
     kernel: Option<Kernel>,
     context: Box<Context>,
     window: Window,
+    process: u64,
     thread: PhantomData<*const ()>,
 }
+
+/// A function that a module exports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Function(u32);
 
 /// Where in a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -222,33 +180,62 @@ impl Instance {
         file: &[u8],
         heap: u64,
         calls: Calls,
-        mut imports: Vec<(&str, Import)>,
+        imports: Vec<(&str, Import)>,
     ) -> Result<Instance, Error> {
         let module = check(file).map_err(Error::Refused)?;
-        let mut window = Window::new(&module, heap.max(PAGE.into()))?;
+        Instance::map(&module, heap, calls, imports)
+    }
+
+    /// The same of a module that was checked already. One that makes no calls of a kernel
+    /// needs no [`Instance::connect`].
+    pub fn of(
+        module: &Checked,
+        heap: u64,
+        calls: Calls,
+        imports: Vec<(&str, Import)>,
+    ) -> Result<Instance, Error> {
+        signals::install()?;
+        Instance::map(&module.module(), heap, calls, imports)
+    }
+
+    fn map(
+        module: &Module<'_>,
+        heap: u64,
+        calls: Calls,
+        mut imports: Vec<(&str, Import)>,
+    ) -> Result<Instance, Error> {
+        let mut window = Window::new(module, heap.max(PAGE.into()))?;
         let memory = Memory {
             window: window.start(),
             layout: module.layout,
             stack: window.stack(),
             end: window.end(),
+            limit: Rc::default(),
+            ended: Rc::default(),
         };
+        memory.limit.set(memory.heap_end());
         let mut context = Context::new(&mut window, memory);
         let mut thunks = Vec::new();
-        let mut needs_kernel = false;
+        let (mut needs_kernel, mut needs_directory) = (false, None);
         for name in &module.imports {
             let given = imports.iter().position(|(given, _)| given == name);
+            let heap = heap_import(name);
             let call = calls.find(name);
-            thunks.push(match (given, Own::find(name), call) {
-                (Some(given), _, _) => context.add(imports.swap_remove(given).1),
-                (None, Some(own), _) => context.own(own),
-                (None, None, Some(call)) => {
+            thunks.push(match (given, heap, Own::find(name), call) {
+                (Some(given), ..) => context.add(imports.swap_remove(given).1),
+                (None, Some(heap), ..) => context.add(heap),
+                (None, None, Some(own), _) => context.own(own),
+                (None, None, None, Some(call)) => {
                     needs_kernel = true;
+                    if Calls::without_files().find(name).is_none() {
+                        needs_directory = Some(call.name.to_owned());
+                    }
                     calls::thunk(call, window.address(0))
                 }
-                (None, None, None) => return Err(Error::Import((*name).to_owned())),
+                (None, None, None, None) => return Err(Error::Import((*name).to_owned())),
             });
         }
-        window.fill_table(&module, &thunks)?;
+        window.fill_table(module, &thunks)?;
         let exports = module
             .exports
             .iter()
@@ -261,9 +248,11 @@ impl Instance {
             watch: None,
             kernel: None,
             needs_kernel,
+            needs_directory,
             program: None,
             context,
             window,
+            process: signals::process(),
             thread: PhantomData,
         })
     }
@@ -271,6 +260,9 @@ impl Instance {
     /// The kernel that its calls are for, from now on. Of a mapped instance's memory nothing
     /// was used before.
     pub fn connect(&mut self, linux: Linux<'_>) -> Result<(), Error> {
+        if let (Some(name), None) = (&self.needs_directory, linux.directory) {
+            return Err(Error::Import(name.clone()));
+        }
         let (bytes, at) = (PAGE as usize, self.window.end() - u64::from(PAGE));
         let at = self.window.start().as_ptr() as u64 + at;
         let (start, scratch) = (self.window.address(0), Scratch { at, bytes });
@@ -278,7 +270,6 @@ impl Instance {
         let program = unsafe { confined(linux, start, &scratch) };
         self.program = Some(program?);
         self.kernel = Some(linux.kernel.clone());
-        // After the kernel's, so that a module's faults need not pass there first.
         Ok(signals::install()?)
     }
 
@@ -352,12 +343,33 @@ impl Instance {
 
     /// Calls an export with up to six arguments.
     pub fn call(&mut self, name: &str, arguments: &[u64]) -> Result<Result<u64, Trap>, Error> {
+        let function = self.function(name);
+        let function = function.ok_or_else(|| Error::Export(name.to_owned()))?;
+        self.call_function(function, arguments)
+    }
+
+    /// The export with this name, for calls that do not look for it.
+    pub fn function(&self, name: &str) -> Option<Function> {
         let export = self.exports.iter().find(|(export, _)| export == name);
-        let (_, at) = export.ok_or_else(|| Error::Export(name.to_owned()))?;
+        export.map(|(_, at)| Function(*at))
+    }
+
+    /// Calls an export of this module's, with up to six arguments.
+    pub fn call_function(
+        &mut self,
+        Function(at): Function,
+        arguments: &[u64],
+    ) -> Result<Result<u64, Trap>, Error> {
+        if self.process != signals::process() {
+            return Err(Error::Forked);
+        }
         if self.needs_kernel && self.program.is_none() {
             return Err(Error::NoKernel);
         }
         let mut six = [0; 6];
+        if arguments.len() > six.len() {
+            return Err(Error::Arguments(arguments.len()));
+        }
         for (to, from) in six.iter_mut().zip(arguments) {
             *to = *from;
         }
@@ -375,6 +387,19 @@ impl Instance {
             unsafe { program.syscall(libc::SYS_getppid, [0; 6]) };
         }
         Ok(result)
+    }
+}
+
+/// What every module may import of its heap.
+fn heap_import(name: &str) -> Option<Import> {
+    match name {
+        "tane_heap" => Some(Box::new(|_, memory| memory.heap())),
+        "tane_heap_end" => Some(Box::new(|_, memory| memory.heap_end())),
+        "tane_heap_limit" => Some(Box::new(|[to, ..], memory| {
+            let done = memory.limit_heap(to & u64::from(u32::MAX));
+            done.map_or(-i64::from(libc::EINVAL) as u64, |()| 0)
+        })),
+        _ => None,
     }
 }
 

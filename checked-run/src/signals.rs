@@ -4,16 +4,17 @@
 use crate::switch::{inside, number, tane_checked_left, Context};
 use crate::Trap;
 use std::io;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
 use tane_checked::PAGE;
-
-const FAULTS: [i32; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
 
 /// From `getauxval(AT_HWCAP2)`: programs may set the GS base.
 const FSGSBASE: u64 = 2;
 
-static BEFORE: OnceLock<[libc::sigaction; 4]> = OnceLock::new();
+/// How many forks lie between this process and the first one that had a module.
+static FORKS: AtomicU64 = AtomicU64::new(0);
+
+static INSTALLED: OnceLock<()> = OnceLock::new();
 
 /// What modules need, and this machine lacks; none if they run here.
 pub fn lacks() -> Option<&'static str> {
@@ -28,29 +29,31 @@ pub fn install() -> io::Result<()> {
     if let Some(what) = lacks() {
         return Err(io::Error::other(what));
     }
-    BEFORE.get_or_init(|| {
-        // SAFETY: a structure of our own, and a handler like the other.
+    INSTALLED.get_or_init(|| {
+        // SAFETY: the function is safe to be called in a child.
+        unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+        // SAFETY: a structure of our own; the handler touches nothing that it interrupts but
+        // a module.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_time as *const () as usize;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
             libc::sigaction(time_signal(), &raw const action, std::ptr::null_mut());
         }
-        FAULTS.map(|signal| {
-            // SAFETY: structures of our own; the handler touches nothing that it interrupts
-            // but a module.
-            unsafe {
-                let mut before: libc::sigaction = std::mem::zeroed();
-                let mut action: libc::sigaction = std::mem::zeroed();
-                action.sa_sigaction = on_fault as *const () as usize;
-                action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-                libc::sigaction(signal, &raw const action, &raw mut before);
-                before
-            }
-        })
+        tane_host::look_first(on_fault);
     });
-    // Rust gives every thread of its own such a stack; others bring one.
+    // Those of Rust and Go have one; those of C and Python have none.
+    tane_host::ensure_signal_stack();
     Ok(())
+}
+
+extern "C" fn forked() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A number that a child of fork(2) does not share with its parent.
+pub fn process() -> u64 {
+    FORKS.load(Ordering::Relaxed)
 }
 
 fn trap(signal: i32, at: usize, address: usize, context: &Context) -> Option<Trap> {
@@ -85,41 +88,31 @@ fn return_address(context: &Context, top: i64) -> usize {
     }
 }
 
-extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, state_of: *mut libc::c_void) {
+/// What is no fault of a module's is left to others.
+unsafe fn on_fault(signal: i32, info: *mut libc::siginfo_t, state_of: *mut libc::c_void) -> bool {
     let context = inside();
+    if context.is_null() {
+        return false;
+    }
     // SAFETY: Linux gives both; a context is there as long as its thread is inside.
     unsafe {
         let state = &mut *state_of.cast::<libc::ucontext_t>();
         let registers = &mut state.uc_mcontext.gregs;
         let at = registers[libc::REG_RIP as usize] as usize;
-        if !context.is_null() {
-            let address = (*info).si_addr() as usize;
-            if let Some(trap) = trap(signal, at, address, &*context) {
-                (*context).trap = number(trap);
-                (*context).at = match trap {
-                    // Where it was called from, if it was not jumped to.
-                    Trap::Call => return_address(&*context, registers[libc::REG_RSP as usize]),
-                    _ => at,
-                };
-                registers[libc::REG_RDI as usize] = context as i64;
-                registers[libc::REG_RIP as usize] = tane_checked_left as *const () as i64;
-                return;
-            }
-        }
-        let before = BEFORE.get().zip(FAULTS.iter().position(|s| *s == signal));
-        let Some(before) = before.map(|(before, i)| &before[i]) else {
-            return;
+        let address = (*info).si_addr() as usize;
+        let Some(trap) = trap(signal, at, address, &*context) else {
+            return false;
         };
-        if [libc::SIG_DFL, libc::SIG_IGN].contains(&before.sa_sigaction) {
-            // As it would have been without us, when it happens again.
-            libc::sigaction(signal, &raw const *before, std::ptr::null_mut());
-        } else if before.sa_flags & libc::SA_SIGINFO != 0 {
-            type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
-            std::mem::transmute::<usize, Handler>(before.sa_sigaction)(signal, info, state_of);
-        } else {
-            std::mem::transmute::<usize, extern "C" fn(i32)>(before.sa_sigaction)(signal);
-        }
+        (*context).trap = number(trap);
+        (*context).at = match trap {
+            // Where it was called from, if it was not jumped to.
+            Trap::Call => return_address(&*context, registers[libc::REG_RSP as usize]),
+            _ => at,
+        };
+        registers[libc::REG_RDI as usize] = context as i64;
+        registers[libc::REG_RIP as usize] = tane_checked_left as *const () as i64;
     }
+    true
 }
 
 /// What tells a thread that its module's time is over.

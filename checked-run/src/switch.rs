@@ -89,7 +89,8 @@ pub fn inside() -> *mut Context {
 }
 
 // tane_checked_enter(context, function, six arguments, top of the stack of returns, r15).
-// On that stack: the context, and below it the address that the module returns to. The
+// On that stack: the context, and below it the address that the module returns to, by a call
+// so that the processor knows where each return goes. The
 // module can take neither, since at height 0 it can only return. The same holds of what
 // tane_try puts there: its frame is left by the return of what it calls, or by a throw while
 // that has not returned, and the module goes on behind its call of tane_try either way.
@@ -106,9 +107,7 @@ tane_checked_enter:
     push r15
     mov [rdi], rsp
     mov [rcx - 16], rdi
-    lea rax, [rip + 1f]
-    mov [rcx - 24], rax
-    lea rsp, [rcx - 24]
+    lea rsp, [rcx - 16]
     mov r15, r8
     mov r11, rsi
     mov r10, rdx
@@ -125,8 +124,7 @@ tane_checked_enter:
     xor r12d, r12d
     xor r13d, r13d
     xor r14d, r14d
-    jmp r11
-1:
+    call r11
     pop rdi
 tane_checked_left:
     mov rsp, [rdi]
@@ -157,6 +155,8 @@ tane_checked_import:
     mov rdx, rsp
     call {import}
     mov r10, [rsp + 48]
+    cmp qword ptr [r10 + 16], {no_trap}
+    jne 5f
     mov rsp, [r10 + 8]
     mov qword ptr [r10 + 8], 0
     xor ecx, ecx
@@ -169,6 +169,10 @@ tane_checked_import:
     xor r11d, r11d
     vzeroall
     ret
+5:
+    mov qword ptr [r10 + 8], 0
+    mov rdi, r10
+    jmp tane_checked_left
 
 tane_checked_exit:
     mov [r10 + 24], rdi
@@ -220,6 +224,7 @@ tane_checked_throw:
     jmp 3b
     ",
     import = sym import,
+    no_trap = const NO_TRAP,
     exit = const EXIT,
     stack = const STACK,
     unreachable = const UNREACHABLE,
@@ -268,6 +273,9 @@ unsafe extern "C" fn import(context: *mut Context, number: u32, arguments: *cons
     // It may have called a kernel.
     if gs_base() != context.window {
         set_gs_base(context.window);
+    }
+    if let Some(code) = context.memory.ended.take() {
+        (context.trap, context.exit) = (EXIT, code as usize);
     }
     result
 }
@@ -341,13 +349,20 @@ impl Context {
         let outer = INSIDE.replace(context);
         (self.trap, self.module_stack) = (NO_TRAP, 0);
         (self.catch, self.at) = (0, 0);
+        self.memory.ended.set(None);
         self.expired.store(false, Ordering::Relaxed);
-        set_gs_base(self.window);
+        if before != self.window {
+            set_gs_base(self.window);
+        }
         // SAFETY: the module was checked and mapped as the checker demands.
         let result = unsafe {
             tane_checked_enter(context, function, &arguments, self.returns[1], self.stack)
         };
-        set_gs_base(before);
+        // Writing it takes longer than all the rest. A thread that had none finds nothing by it,
+        // and its next call the one that it needs.
+        if before != 0 && before != self.window {
+            set_gs_base(before);
+        }
         INSIDE.set(outer);
         match self.trap {
             NO_TRAP => Ok(result),

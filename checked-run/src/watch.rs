@@ -51,6 +51,7 @@ impl Stopper {
 
 /// Who watches one instance.
 pub struct Watch {
+    process: u64,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -103,6 +104,7 @@ impl Watch {
             .name("tane-watch".into())
             .spawn(watch)?;
         Ok(Watch {
+            process: crate::signals::process(),
             shared,
             thread: Some(thread),
         })
@@ -132,6 +134,11 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
+        // In a child of fork(2) there is no such thread, and it may have had the lock.
+        if self.process != crate::signals::process() {
+            std::mem::forget(self.thread.take());
+            return;
+        }
         self.shared.lock().over = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {

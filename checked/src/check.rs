@@ -4,16 +4,22 @@
 //! A height is what a function has pushed, in words of 8 bytes. It comes to an
 //! instruction from the one before it, from jumps before it, from the container's list,
 //! or is 0 where nothing says so; every way to the instruction then has to agree, those
-//! of later jumps too. That is all there is to join points.
+//! of later jumps too. That is all there is to join points, but for typed modules: those
+//! keep these rules and, beside them, what types/ follows.
 
-use crate::decode::{decode, Bad, Instruction, Memory};
+use crate::decode::{decode, Bad};
 use crate::form::Flow;
+use crate::instruction::{Instruction, Memory, Operand};
 use crate::module::{Module, IMPORT};
 use crate::rule::{Refusal, Rule};
+use crate::types::{State, Typing};
 
 const RSP: u8 = 4;
 const UNKNOWN: u16 = u16::MAX;
 const MOST_PUSHES: u16 = 4096;
+/// What one function takes at once: less than the guard page has, so that what it calls
+/// meets that.
+const MOST_TAKEN: u16 = 256;
 
 /// Why an instruction was accepted, beside its form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +32,8 @@ pub enum Why {
     OwnData(u32),
     /// It pushes or pops.
     Stack,
+    /// A word that this function has pushed or taken: how many are above it.
+    Word(u16),
     /// A start of an instruction, here in the code.
     Target(u32),
     /// The index was masked by the instruction before.
@@ -40,13 +48,15 @@ pub enum Why {
 
 /// An accepted instruction.
 #[derive(Clone, Copy, Debug)]
-pub struct Step {
+pub struct Step<'a> {
     /// Where in the code.
     pub at: u32,
     /// Words pushed before it.
     pub height: u16,
-    pub instruction: Instruction,
+    pub instruction: &'a Instruction,
     pub why: Why,
+    /// Of a typed module: what registers and words hold before it, where that is followed.
+    pub types: Option<&'a State>,
 }
 
 /// Checks a file; what it has, if it breaks no rule.
@@ -59,12 +69,17 @@ pub fn check(file: &[u8]) -> Result<Module<'_>, Refusal> {
 /// Checks the code of a module and tells of every instruction that is accepted.
 ///
 /// A later jump can still be refused for ending at an instruction told of before.
-pub fn check_with(module: &Module<'_>, tell: impl FnMut(&Step)) -> Result<(), Refusal> {
+pub fn check_with(module: &Module<'_>, tell: impl FnMut(&Step<'_>)) -> Result<(), Refusal> {
+    let typing = match module.types {
+        Some(section) => Some(Typing::new(module, section)?),
+        None => None,
+    };
     let mut pass = Pass {
         module,
         heights: vec![UNKNOWN; module.code.len()],
         starts: vec![0; module.code.len().div_ceil(64)],
         at: 0,
+        typing,
     };
     pass.annotations()?;
     pass.run(tell)
@@ -77,59 +92,70 @@ struct Pass<'a> {
     /// By byte of the code, a bit: an instruction starts there that may be jumped to.
     starts: Vec<u64>,
     at: usize,
+    typing: Option<Typing<'a>>,
 }
 
 impl Pass<'_> {
     fn refuse(&self, rule: Rule, what: impl Into<String>) -> Refusal {
-        Refusal {
-            rule,
-            at: Some(self.at as u32),
-            what: what.into(),
-        }
+        Refusal::new(rule, Some(self.at as u32), what)
     }
 
     /// R6: what the container says of heights: 0 where functions begin.
     fn annotations(&mut self) -> Result<(), Refusal> {
         let module = self.module;
-        for &(at, height) in &module.heights {
-            self.at = at as usize;
-            let height = u16::try_from(height)
-                .ok()
-                .filter(|height| *height <= MOST_PUSHES);
-            let height = height
-                .ok_or_else(|| self.refuse(Rule::Height, "a declared height is too large"))?;
-            self.expect(at.into(), height)?;
-        }
+        let typed = self.typing.as_ref().map(Typing::heights);
         let functions = module.table.iter().filter(|entry| *entry & IMPORT == 0);
         let exports = module.exports.iter().map(|export| export.at);
-        for at in functions.copied().chain(exports) {
+        let functions = functions.copied().chain(exports).map(|at| (at, 0));
+        let heights = module.heights.iter().copied();
+        for (at, height) in heights.chain(typed.into_iter().flatten()).chain(functions) {
             self.at = at as usize;
-            self.expect(at.into(), 0)?;
+            match u16::try_from(height) {
+                Ok(height) if height <= MOST_PUSHES => self.expect(at.into(), height)?,
+                _ => return Err(self.refuse(Rule::Height, "a declared height is too large")),
+            }
         }
         Ok(())
     }
 
-    fn run(&mut self, mut tell: impl FnMut(&Step)) -> Result<(), Refusal> {
+    fn run(&mut self, mut tell: impl FnMut(&Step<'_>)) -> Result<(), Refusal> {
         let code = self.module.code;
         self.at = 0;
-        let mut flowing = None;
-        let mut before: Option<Instruction> = None;
+        let (mut flowing, mut masked) = (None, None);
         while self.at < code.len() {
             let height = self.arrive(flowing)?;
-            let instruction = self.form(&code[self.at..])?;
-            self.names_no_stack_pointer(&instruction)?;
-            self.nothing_starts_within(&instruction)?;
-            let (why, after) = self.effect(&instruction, height, before.as_ref())?;
+            let decoded = decode(&code[self.at..]);
+            let it = match &decoded {
+                Ok(it) => it,
+                Err(bad) => return Err(self.no_form(*bad)),
+            };
+            self.names_no_stack_pointer(it)?;
+            let (why, after) = self.effect(it, height, masked)?;
+            // Now that it is known where this one leads.
+            self.nothing_starts_within(it)?;
+            let at = self.at as u32;
+            if let Some(typing) = &mut self.typing {
+                typing.arrive(at, height)?;
+            }
+            let types = self.typing.as_ref().and_then(Typing::state);
             tell(&Step {
-                at: self.at as u32,
+                at,
                 height,
-                instruction,
+                instruction: it,
                 why,
+                types,
             });
-            (flowing, before) = (after, Some(instruction));
-            self.at += instruction.length;
+            if let Some(typing) = &mut self.typing {
+                typing.step(at, it)?;
+            }
+            (flowing, masked) = (after, it.masks.map(|index| (index, it.immediate)));
+            self.at += it.length;
         }
-        self.ends(flowing)
+        // R11.
+        match flowing {
+            None => Ok(()),
+            Some(_) => Err(self.refuse(Rule::End, "control runs over the end of the code")),
+        }
     }
 
     /// R6: the height here, on which all ways so far agree.
@@ -147,44 +173,42 @@ impl Pass<'_> {
         Ok(height)
     }
 
-    /// R2 and R3: an instruction of a listed form.
-    fn form(&self, code: &[u8]) -> Result<Instruction, Refusal> {
-        decode(code).map_err(|bad| {
-            let bytes = &code[..code.len().min(15)];
-            let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            let (rule, what) = match bad {
-                Bad::CutOff => (Rule::Form, "the code ends within this instruction"),
-                Bad::Prefix => (Rule::Form, "a prefix that is not allowed, or not here"),
-                Bad::Opcode => (Rule::Form, "no form in the tables begins so"),
-                Bad::NotCanonical => (Rule::Form, "this is not the canonical encoding"),
-                Bad::Unguarded => (
-                    Rule::Guarded,
-                    "memory without %gs: and a 32-bit address, or these without memory",
-                ),
-            };
-            self.refuse(rule, format!("{what}: {}", bytes.join(" ")))
-        })
+    /// R2 and R3: why what is here is no instruction of a listed form.
+    fn no_form(&self, bad: Bad) -> Refusal {
+        let (rule, what) = match bad {
+            Bad::CutOff => (Rule::Form, "the code ends within this instruction"),
+            Bad::Prefix => (Rule::Form, "a prefix that is not allowed, or not here"),
+            Bad::Opcode => (Rule::Form, "no form in the tables begins so"),
+            Bad::NotCanonical => (Rule::Form, "this is not the canonical encoding"),
+            Bad::Unguarded => (
+                Rule::Guarded,
+                "memory without %gs: and a 32-bit address, or these without memory",
+            ),
+        };
+        let bytes = self.module.code[self.at..].iter().take(15);
+        let bytes: Vec<String> = bytes.map(|byte| format!("{byte:02x}")).collect();
+        self.refuse(rule, format!("{what}: {}", bytes.join(" ")))
     }
 
     /// R5.
     fn names_no_stack_pointer(&self, it: &Instruction) -> Result<(), Refusal> {
         match it.general & 1 << RSP {
             0 => Ok(()),
+            _ if self.typing.is_some() && words(it).is_some() => Ok(()),
             _ => Err(self.refuse(Rule::StackPointer, format!("{} names rsp", it.name))),
         }
     }
 
-    /// R9: nothing before jumps into this instruction; later jumps look at `starts`.
+    /// R9: nothing so far jumps into this instruction, nor does itself; later jumps look at
+    /// `starts`.
     fn nothing_starts_within(&self, it: &Instruction) -> Result<(), Refusal> {
         let within = &self.heights[self.at + 1..self.at + it.length];
         match within.iter().position(|height| *height != UNKNOWN) {
             None => Ok(()),
-            Some(i) => {
-                let at = self.at + 1 + i;
-                Err(self.refuse(
-                    Rule::Target,
-                    format!("code+{at:#x} is jumped to, declared or exported, and is within this"),
-                ))
+            Some(behind) => {
+                let at = self.at + 1 + behind;
+                let what = "is jumped to, declared or exported, and is within this";
+                Err(self.refuse(Rule::Target, format!("code+{at:#x} {what}")))
             }
         }
     }
@@ -194,38 +218,30 @@ impl Pass<'_> {
         &mut self,
         it: &Instruction,
         height: u16,
-        before: Option<&Instruction>,
+        masked: Option<(u8, i64)>,
     ) -> Result<(Why, Option<u16>), Refusal> {
-        if matches!(it.flow, Flow::CallTable | Flow::JumpTable) {
-            let why = self.indirect(it, before)?;
-            // What relies on the instruction before is no place to jump to.
-            if why != Why::MaskedIndex {
-                self.start(height);
-            }
-            return match it.flow {
-                Flow::CallTable => Ok((why, Some(height))),
-                _ => self.returns(height).map(|_| (why, None)),
-            };
+        let why = match it.flow {
+            Flow::CallTable | Flow::JumpTable => Some(self.indirect(it, masked)?),
+            _ => None,
+        };
+        // What relies on the instruction before is no place to jump to.
+        if why != Some(Why::MaskedIndex) {
+            self.heights[self.at] = height;
+            self.starts[self.at / 64] |= 1 << (self.at % 64);
         }
-        self.start(height);
-        Ok(match it.flow {
-            Flow::Push => (Why::Stack, Some(self.push(height)?)),
-            Flow::Pop => (Why::Stack, Some(self.pop(height)?)),
-            Flow::Call => (self.direct(it, 0)?, Some(height)),
-            Flow::Branch => (self.direct(it, height)?, Some(height)),
-            Flow::Jump => (self.direct(it, height)?, None),
-            Flow::Return => {
-                self.returns(height)?;
-                (Why::Return, None)
-            }
-            Flow::Trap => (Why::Trap, None),
-            Flow::Next | Flow::CallTable | Flow::JumpTable => (self.memory(it)?, Some(height)),
+        Ok(match (it.flow, why) {
+            (Flow::JumpTable, Some(why)) => (why, self.returns(height)?),
+            (_, Some(why)) => (why, Some(height)),
+            (Flow::Push, _) => (Why::Stack, Some(self.push(height)?)),
+            (Flow::Pop, _) => (Why::Stack, Some(self.pop(height)?)),
+            (Flow::Call, _) => (self.direct(it, 0)?, Some(height)),
+            (Flow::Branch, _) => (self.direct(it, height)?, Some(height)),
+            (Flow::Jump, _) => (self.direct(it, height)?, None),
+            (Flow::Return, _) => (Why::Return, self.returns(height)?),
+            (Flow::Trap, _) => (Why::Trap, None),
+            _ if words(it).is_some() => (Why::Stack, Some(self.take(it, height)?)),
+            _ => (self.memory(it, height)?, Some(height)),
         })
-    }
-
-    fn start(&mut self, height: u16) {
-        self.heights[self.at] = height;
-        self.starts[self.at / 64] |= 1 << (self.at % 64);
     }
 
     /// R6: a function pushes a bounded number of words.
@@ -243,32 +259,41 @@ impl Pass<'_> {
             .ok_or_else(|| self.refuse(Rule::Pop, "pop of what is not this function's"))
     }
 
-    /// R8.
-    fn returns(&self, height: u16) -> Result<(), Refusal> {
+    /// T11: words are taken where a return address was just written, and given back.
+    fn take(&self, it: &Instruction, height: u16) -> Result<u16, Refusal> {
+        let words = words(it).and_then(|words| u16::try_from(words).ok());
+        let words = words.filter(|words| (1..=MOST_TAKEN).contains(words));
+        let after = match (words, it.name) {
+            (Some(words), "sub") if height == 0 => Some(words),
+            (Some(words), "add") => height.checked_sub(words),
+            _ => None,
+        };
+        let what = "words taken elsewhere, or more than are given";
+        after.ok_or_else(|| self.refuse(Rule::Word, what))
+    }
+
+    /// R8. Nothing goes on behind it.
+    fn returns(&self, height: u16) -> Result<Option<u16>, Refusal> {
         match height {
-            0 => Ok(()),
+            0 => Ok(None),
             _ => Err(self.refuse(Rule::Return, format!("{height} pushed and not popped"))),
         }
     }
 
     /// R9: a direct target is, or will be, the start of an instruction with this height.
     fn direct(&mut self, it: &Instruction, height: u16) -> Result<Why, Refusal> {
-        let target = (self.at + it.length) as i64 + it.immediate;
+        let target = it.target(self.at);
         self.expect(target, height)?;
         Ok(Why::Target(target as u32))
     }
 
     /// R9 and R6, of a place in the code.
     fn expect(&mut self, target: i64, height: u16) -> Result<(), Refusal> {
-        let place = usize::try_from(target)
-            .ok()
-            .filter(|at| *at < self.heights.len());
-        let Some(place) = place else {
+        let place = usize::try_from(target).unwrap_or(usize::MAX);
+        let Some(known) = self.heights.get(place).copied() else {
             return Err(self.refuse(Rule::Target, "a target outside of the code"));
         };
-        let known = self.heights[place];
-        let is_past = place < self.at || (place == self.at && self.is_start(place));
-        if is_past && !self.is_start(place) {
+        if place < self.at && !self.is_start(place) {
             let what = format!("code+{place:#x} is within an instruction");
             return Err(self.refuse(Rule::Target, what));
         }
@@ -285,9 +310,17 @@ impl Pass<'_> {
     }
 
     /// R4: what is beside the code is the module's own data, all of it.
-    fn memory(&self, it: &Instruction) -> Result<Why, Refusal> {
+    fn memory(&self, it: &Instruction, height: u16) -> Result<Why, Refusal> {
         match it.memory {
             None => Ok(Why::Registers),
+            Some((Memory::Stack(_), _)) if self.typing.is_none() => {
+                Err(self.refuse(Rule::Guarded, "memory by rsp, without %gs:"))
+            }
+            // T11.
+            Some((Memory::Stack(distance), bytes)) => match u16::try_from(distance) {
+                Ok(at) if at % 8 == 0 && bytes == 8 && at / 8 < height => Ok(Why::Word(at / 8)),
+                _ => Err(self.refuse(Rule::Word, "this is no whole word of this function's")),
+            },
             Some((Memory::Window { .. }, _)) => Ok(Why::Window),
             Some((Memory::Relative(distance), bytes)) => {
                 let layout = &self.module.layout;
@@ -304,18 +337,10 @@ impl Pass<'_> {
     }
 
     /// R10: through the table, by a masked index or a slot's own address.
-    fn indirect(&self, it: &Instruction, before: Option<&Instruction>) -> Result<Why, Refusal> {
+    fn indirect(&self, it: &Instruction, masked: Option<(u8, i64)>) -> Result<Why, Refusal> {
         let layout = &self.module.layout;
         let refuse = |what: &str| Err(self.refuse(Rule::Indirect, what));
-        let Some((
-            Memory::Window {
-                base: None,
-                index,
-                displacement,
-            },
-            _,
-        )) = it.memory
-        else {
+        let Some((None, index, displacement, _)) = it.window() else {
             return refuse("an indirect target that is not taken from the table");
         };
         let Some(offset) = (displacement as u32).checked_sub(layout.table) else {
@@ -331,10 +356,9 @@ impl Pass<'_> {
         if offset != 0 || scale != 8 {
             return refuse("the table is indexed from its start, by slots of 8 bytes");
         }
-        let masked = before.is_some_and(|and| {
-            and.masks == Some(index) && (0..i64::from(layout.slots)).contains(&and.immediate)
-        });
-        if !masked {
+        let below =
+            |(register, mask)| register == index && (0..i64::from(layout.slots)).contains(&mask);
+        if !masked.is_some_and(below) {
             return refuse("the index is not masked by the instruction right before");
         }
         // Whoever came here by a jump would not have masked it.
@@ -343,12 +367,11 @@ impl Pass<'_> {
         }
         Ok(Why::MaskedIndex)
     }
+}
 
-    /// R11.
-    fn ends(&self, flowing: Option<u16>) -> Result<(), Refusal> {
-        match flowing {
-            None => Ok(()),
-            Some(_) => Err(self.refuse(Rule::End, "control runs over the end of the code")),
-        }
-    }
+/// `sub $n,%rsp` or `add $n,%rsp`: how many words that is, if it is whole words.
+fn words(it: &Instruction) -> Option<i64> {
+    let by_immediate = [Some(Operand::General(RSP, 8)), Some(Operand::Immediate)];
+    let is_it = matches!(it.name, "sub" | "add") && it.operands[..2] == by_immediate;
+    (is_it && it.immediate % 8 == 0).then_some(it.immediate / 8)
 }

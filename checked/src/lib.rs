@@ -11,8 +11,10 @@
 //! layout.rs     where in the window they are
 //! table/        the forms of instructions that there are, as the Intel SDM lists them
 //! form.rs         how such a line is written
+//! instruction.rs  what is known of one
 //! decode.rs     one instruction, in the one encoding that it may have
 //! check.rs      the pass: a function for each rule
+//! types/        what typed modules keep beside that: no more than types say
 //! rule.rs       the rules, their numbers and remedies
 //! write.rs      writes a container; nothing proven relies on it
 //! ```
@@ -26,16 +28,23 @@
 mod check;
 mod decode;
 mod form;
+mod instruction;
 mod layout;
 mod module;
 mod rule;
 mod table;
+mod types;
 mod write;
 
 pub use check::{check, check_with, Step, Why};
-pub use decode::{decode, Bad, Instruction, Memory};
-pub use form::{Encoding, Flow, Form, Map, Op, Prefix};
+pub use decode::{decode, Bad};
+pub use form::{Encoding, Flow, Form, Map, Op, Place, Prefix, Size};
+pub use instruction::{Instruction, Memory, Operand};
 pub use layout::{Layout, PAGE};
 pub use module::{Export, Module, EMPTY, IMPORT};
 pub use rule::{Refusal, Rule};
 pub use table::forms;
+pub use types::{
+    imported, runtime, Class, Function, Join, Kind, Routine, Runtime, Section, Signature, State,
+    Type, ARGUMENTS, BYTES, TEXT,
+};

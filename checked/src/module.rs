@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0   "TMOD"           magic
-//! 4   version          1
+//! 4   version          1; 2 with types
 //! 8   code             bytes
 //! 12  table            entries, of 4 bytes: where in the code, or IMPORT | which import,
 //!                      or EMPTY
@@ -13,11 +13,12 @@
 //! 32  exports          entries of 8 bytes: length of the name, where in the code
 //! 36  heights          entries of 8 bytes: where in the code, pushes
 //! 40  names            bytes: those of the imports, then those of the exports, in UTF-8
-//! 44  the parts, in this order
+//! 44  types            bytes, in version 2 (types/section.rs describes them)
+//! ..  the parts, in this order
 //! ```
 
 use crate::layout::Layout;
-use crate::rule::Refusal;
+use crate::rule::{Refusal, Rule};
 
 /// In an entry of the table: the rest is the number of an import.
 pub const IMPORT: u32 = 1 << 31;
@@ -27,6 +28,7 @@ pub const EMPTY: u32 = u32::MAX;
 
 const HEADER: usize = 44;
 pub(crate) const VERSION: u32 = 1;
+pub(crate) const TYPED: u32 = 2;
 
 /// A function that the module offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +52,13 @@ pub struct Module<'a> {
     pub exports: Vec<Export<'a>>,
     /// Where in the code, and how many 8 bytes this function has pushed there.
     pub heights: Vec<(u32, u32)>,
+    /// What a typed module declares, undecoded. It has no heights beside it.
+    pub types: Option<&'a [u8]>,
     pub layout: Layout,
+}
+
+fn refuse<T>(what: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal::new(Rule::Container, None, what))
 }
 
 struct Parts<'a>(&'a [u8]);
@@ -58,17 +66,18 @@ struct Parts<'a>(&'a [u8]);
 impl<'a> Parts<'a> {
     fn take(&mut self, count: u32, each: usize, what: &str) -> Result<&'a [u8], Refusal> {
         let bytes = (count as usize).checked_mul(each);
-        let (part, rest) = bytes
-            .and_then(|bytes| self.0.split_at_checked(bytes))
-            .ok_or_else(|| Refusal::container(format!("the file ends within its {what}")))?;
+        let Some((part, rest)) = bytes.and_then(|bytes| self.0.split_at_checked(bytes)) else {
+            return refuse(format!("the file ends within its {what}"));
+        };
         self.0 = rest;
         Ok(part)
     }
 
     fn name(&mut self, bytes: u32) -> Result<&'a str, Refusal> {
-        let name = std::str::from_utf8(self.take(bytes, 1, "names")?).ok();
-        let name = name.filter(|name| !name.is_empty() && !name.contains('\0'));
-        name.ok_or_else(|| Refusal::container("a name is empty or no text"))
+        match std::str::from_utf8(self.take(bytes, 1, "names")?) {
+            Ok(name) if !name.is_empty() && !name.contains('\0') => Ok(name),
+            _ => refuse("a name is empty or no text"),
+        }
     }
 }
 
@@ -77,67 +86,57 @@ fn u32s(part: &[u8]) -> impl Iterator<Item = u32> + '_ {
     words.iter().map(|word| u32::from_le_bytes(*word))
 }
 
-fn pairs(part: &[u8]) -> Vec<(u32, u32)> {
-    let words: Vec<u32> = u32s(part).collect();
-    words
-        .chunks_exact(2)
-        .map(|pair| (pair[0], pair[1]))
-        .collect()
+fn pairs(part: &[u8]) -> impl Iterator<Item = (u32, u32)> + '_ {
+    let (pairs, _) = part.as_chunks::<8>();
+    let half = |pair: &[u8; 8], at: usize| u32s(&pair[at..]).next().unwrap_or_default();
+    pairs.iter().map(move |pair| (half(pair, 0), half(pair, 4)))
 }
 
 impl<'a> Module<'a> {
     /// R1: reads the container.
     pub fn parse(file: &'a [u8]) -> Result<Module<'a>, Refusal> {
         if !file.starts_with(b"TMOD") {
-            return Err(Refusal::container(
-                "this is no module: it does not begin with TMOD",
-            ));
+            return refuse("this is no module: it does not begin with TMOD");
         }
-        let Some((header, rest)) = file.split_at_checked(HEADER) else {
-            return Err(Refusal::container("the file ends within its header"));
-        };
-        let header: Vec<u32> = u32s(header).collect();
+        let mut parts = Parts(file);
+        let header: Vec<u32> = u32s(parts.take(1, HEADER, "header")?).collect();
         let &[_, version, code, table, read_only, data, zeroes, imports, exports, heights, names] =
             header.as_slice()
         else {
-            return Err(Refusal::container("the file ends within its header"));
+            return refuse("the file ends within its header");
         };
-        if version != VERSION {
-            let what = format!("version {version} of the format, where {VERSION} is known");
-            return Err(Refusal::container(what));
-        }
-        let layout = Layout::new(
-            code.into(),
-            table.into(),
-            read_only.into(),
-            u64::from(data) + u64::from(zeroes),
-        );
-        let layout =
-            layout.ok_or_else(|| Refusal::container("more than 2 GiB of code and data"))?;
-        let mut parts = Parts(rest);
+        let types = match version {
+            VERSION => None,
+            TYPED => u32s(parts.take(1, 4, "header")?).next(),
+            _ => {
+                let what = format!("version {version} of the format, where {VERSION} is known");
+                return refuse(what);
+            }
+        };
+        let written = u64::from(data) + u64::from(zeroes);
+        let layout = Layout::new(code.into(), table.into(), read_only.into(), written);
+        let Some(layout) = layout else {
+            return refuse("more than 2 GiB of code and data");
+        };
         let code = parts.take(code, 1, "code")?;
         let table = u32s(parts.take(table, 4, "table")?).collect();
         let read_only = parts.take(read_only, 1, "read-only data")?;
         let data = parts.take(data, 1, "data")?;
-        let import_lengths = parts.take(imports, 2, "imports")?;
-        let export_entries = pairs(parts.take(exports, 8, "exports")?);
-        let heights = pairs(parts.take(heights, 8, "heights")?);
+        let (lengths, _) = parts.take(imports, 2, "imports")?.as_chunks::<2>();
+        let entries = pairs(parts.take(exports, 8, "exports")?);
+        let heights = pairs(parts.take(heights, 8, "heights")?).collect();
         let mut text = Parts(parts.take(names, 1, "names")?);
-        let imports = import_lengths
-            .as_chunks::<2>()
-            .0
-            .iter()
-            .map(|length| text.name(u16::from_le_bytes(*length).into()))
+        let types = types
+            .map(|bytes| parts.take(bytes, 1, "types"))
+            .transpose()?;
+        let lengths = lengths.iter().map(|length| u16::from_le_bytes(*length));
+        let imports = lengths
+            .map(|length| text.name(length.into()))
             .collect::<Result<_, _>>()?;
-        let mut export = |(length, at)| text.name(length).map(|name| Export { name, at });
-        let exports = export_entries
-            .into_iter()
-            .map(&mut export)
-            .collect::<Result<_, _>>()?;
+        let export = |(length, at)| text.name(length).map(|name| Export { name, at });
+        let exports = entries.map(export).collect::<Result<_, _>>()?;
         if !text.0.is_empty() || !parts.0.is_empty() {
-            return Err(Refusal::container(
-                "there is more in the file than its header says",
-            ));
+            return refuse("there is more in the file than its header says");
         }
         let module = Module {
             code,
@@ -148,6 +147,7 @@ impl<'a> Module<'a> {
             imports,
             exports,
             heights,
+            types,
             layout,
         };
         module.refers_to_what_there_is()?;
@@ -156,39 +156,31 @@ impl<'a> Module<'a> {
 
     /// R1: what names a place in the code or an import names one that there is, once.
     fn refers_to_what_there_is(&self) -> Result<(), Refusal> {
-        let code = self.code.len();
-        let is_code = |at: u32| (at as usize) < code;
-        for entry in &self.table {
-            let known = match entry & IMPORT != 0 {
-                true if *entry == EMPTY => true,
-                true => ((entry & !IMPORT) as usize) < self.imports.len(),
-                false => is_code(*entry),
-            };
-            if !known {
-                let what = format!("the table names {entry:#x}, which is no code and no import");
-                return Err(Refusal::container(what));
-            }
+        let is_code = |at: u32| (at as usize) < self.code.len();
+        let is_known = |entry: u32| match entry & IMPORT {
+            0 => is_code(entry),
+            _ => entry == EMPTY || ((entry & !IMPORT) as usize) < self.imports.len(),
+        };
+        if let Some(entry) = self.table.iter().find(|entry| !is_known(**entry)) {
+            return refuse(format!(
+                "the table names {entry:#x}, which is no code and no import"
+            ));
         }
         let mut names: Vec<&str> = self.exports.iter().map(|export| export.name).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(Refusal::container(format!(
-                "{} is exported twice",
-                twice[0]
-            )));
+            return refuse(format!("{} is exported twice", twice[0]));
         }
         if let Some(export) = self.exports.iter().find(|export| !is_code(export.at)) {
-            return Err(Refusal::container(format!(
-                "{} is outside of the code",
-                export.name
-            )));
+            return refuse(format!("{} is outside of the code", export.name));
+        }
+        if self.types.is_some() && !self.heights.is_empty() {
+            return refuse("heights beside types, which say them already");
         }
         let in_order = self.heights.windows(2).all(|pair| pair[0].0 < pair[1].0);
-        if !in_order || !self.heights.last().is_none_or(|(at, _)| is_code(*at)) {
-            return Err(Refusal::container(
-                "heights are out of order or outside of the code",
-            ));
+        match in_order && self.heights.last().is_none_or(|(at, _)| is_code(*at)) {
+            true => Ok(()),
+            false => refuse("heights are out of order or outside of the code"),
         }
-        Ok(())
     }
 }

@@ -433,6 +433,31 @@ fn r9_no_jump_ends_within_an_instruction() {
 }
 
 #[test]
+fn r9_no_jump_ends_within_itself() {
+    // and $0,%eax; ret: behind 0xff, jmp *0(%rip).
+    let behind = [0x25, 0, 0, 0, 0, RET];
+    for (attack, twin) in [
+        (&[0x74, 0xff][..], &[0x74, 0xfe][..]),
+        (&[0xeb, 0xff], &[0xeb, 0xfe]),
+        (
+            &[0x0f, 0x84, 0xff, 0xff, 0xff, 0xff],
+            &[0x0f, 0x84, 0, 0, 0, 0],
+        ),
+        (
+            &[0xe9, 0xfc, 0xff, 0xff, 0xff],
+            &[0xe9, 0xfb, 0xff, 0xff, 0xff],
+        ),
+        (
+            &[0xe8, 0xff, 0xff, 0xff, 0xff],
+            &[0xe8, 0xfb, 0xff, 0xff, 0xff],
+        ),
+    ] {
+        let with = |jump: &[u8]| [jump, &behind].concat();
+        twins(Rule::Target, 0, &with(attack), &with(twin));
+    }
+}
+
+#[test]
 fn r9_no_jump_leaves_the_code() {
     twins(Rule::Target, 0, &[0xeb, 0x7f, RET], &[0xeb, 0, RET]);
     twins(Rule::Target, 0, &[0xeb, 1, RET], &[0xeb, 0, RET]);
@@ -548,9 +573,10 @@ fn r11_control_does_not_run_over_the_end() {
 
 #[test]
 fn every_rule_is_attacked_here() {
-    let source = include_str!("attacks.rs");
+    let source = concat!(include_str!("attacks.rs"), include_str!("typed_attacks.rs"));
     for rule in Rule::ALL {
-        let attacked = source.contains(&format!("\nfn r{}_", rule.number()));
+        let name = rule.to_string().to_lowercase();
+        let attacked = source.contains(&format!("\nfn {name}_"));
         assert!(attacked, "{rule} has no attack");
     }
 }

@@ -4,7 +4,8 @@
 use crate::args::Global;
 use crate::failure::{Failure, Result, INTERRUPTED, OUT_OF_TIME};
 use crate::{echo, session, tell};
-use std::os::fd::RawFd;
+use std::io::PipeWriter;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::Relaxed};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -111,6 +112,27 @@ pub fn belongs_to_others() {
     OTHERS.store(true, Relaxed);
 }
 
+/// Where signals are passed on, each as a byte; -1: nowhere.
+static PASSED: AtomicI32 = AtomicI32::new(-1);
+
+/// From now on signals are written to this pipe, and the affair of a child that does the
+/// work; None: of this process again. Who waits for them here signals nobody: Landlock keeps
+/// it from that.
+pub fn pass_on(to: Option<&PipeWriter>) {
+    PASSED.store(to.map_or(-1, AsRawFd::as_raw_fd), Relaxed);
+}
+
+/// In such a child, before it does anything: signals are its own, and so is the watch over
+/// its Linux. The limit of time is its parent's, with which it ends.
+pub fn begin_in_child(global: &Global) {
+    pass_on(None);
+    let own = Global {
+        time_limit: None,
+        ..global.clone()
+    };
+    install(&own);
+}
+
 type Handler = Box<dyn Fn(i32, u32) + Send + Sync>;
 static HANDLER: OnceLock<Handler> = OnceLock::new();
 
@@ -120,7 +142,7 @@ pub fn take_over(handler: impl Fn(i32, u32) + Send + Sync + 'static) {
     let _ = HANDLER.set(Box::new(handler));
 }
 
-/// Must run before any other thread exists.
+/// Must run before any other thread exists, in this process.
 pub fn install(global: &Global) {
     // SAFETY: sigset_t and sigaction are plain data; the pointers are to live ones.
     let set = unsafe {
@@ -175,6 +197,14 @@ pub fn install(global: &Global) {
                 .replace(Instant::now())
                 .is_some_and(|last| last.elapsed() < TOGETHER)
             {
+                continue;
+            }
+            let passed = PASSED.load(Relaxed);
+            if passed >= 0 {
+                STOP.store(true, Relaxed);
+                let byte = signal as u8;
+                // SAFETY: a byte of ours. If nobody reads it any more, it is late.
+                unsafe { libc::write(passed, (&raw const byte).cast(), 1) };
                 continue;
             }
             let count = COUNT.fetch_add(1, Relaxed) + 1;

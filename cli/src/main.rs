@@ -1,7 +1,8 @@
 //! The `tane` command: disk images, read and written by real Linux in-process.
 //!
 //! Imports of ours: `tane`, `tane-checked`, `tane-checked-build`, `tane-checked-run`,
-//! `tane-copy`, `tane-fuse`, `tane-lab`, `tane-linux`, `tane-make`, `tane-run`, `tane-worker`.
+//! `tane-checked-tl`, `tane-copy`, `tane-fuse`, `tane-hostile`, `tane-lab`, `tane-linux`, `tane-make`,
+//! `tane-netlab`, `tane-run`, `tane-worker`.
 
 mod args;
 mod compare;
@@ -16,6 +17,7 @@ mod interrupt;
 mod login;
 mod means;
 mod names;
+mod network;
 mod options_first;
 mod output;
 mod session;
@@ -150,11 +152,15 @@ fn run(verb: Verb, global: &Global) -> failure::Result<u8> {
         Verb::Umount(a) => verbs::umount::run(a),
         Verb::Sh(a) => verbs::sh::run(a, global),
         Verb::Run(a) => verbs::run::run(a, global),
+        Verb::Net(a) => verbs::net::run(a, global),
         Verb::RunModule(a) => verbs::run_module::run(a, global),
         Verb::Syscall(a) => verbs::syscall::run(a, global),
         Verb::Dmesg(a) => verbs::dmesg::run(a, global),
         Verb::Trace(_) | Verb::Probe(_) => Err(verbs::trace::inside_another()),
+        Verb::Fuzz(a) => verbs::fuzz::run(a, global),
         Verb::Kaslr(a) => verbs::kaslr::run(a, global),
+        Verb::Lab(a) => verbs::lab::run(a, global),
+        Verb::Kernel(a) => verbs::kernel::run(a, global),
         Verb::Build(a) => verbs::build::run(a, global),
         Verb::Check(a) => verbs::check::run(a, global),
         Verb::Bench(_) => verbs::bench::start(&std::env::args_os().collect::<Vec<_>>()),

@@ -4,10 +4,15 @@
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
-use crate::session::{fill_elsewhere, temporary_place, Machine};
+use crate::session::{
+    fill_elsewhere, open_source, open_source_in, spool, temporary_place, Machine,
+};
 use crate::tools;
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use tane::images::Spool;
 use tane_copy::{Observer, SenderBy};
 use tane_make::{Error, Order, Tool, Wanted};
 
@@ -21,6 +26,18 @@ impl tane_make::Means for Means<'_> {
 
     fn temporary(&self) -> PathBuf {
         temporary_place()
+    }
+
+    fn open(&self, path: &Path) -> io::Result<File> {
+        open_source(path)
+    }
+
+    fn open_in(&self, dir: &Path, name: &Path) -> io::Result<File> {
+        open_source_in(dir, name)
+    }
+
+    fn spool(&self) -> io::Result<Spool> {
+        spool()
     }
 
     fn command(&self, tool: Tool) -> tane_make::Result<Command> {

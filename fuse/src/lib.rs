@@ -13,10 +13,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`HostMount`] does all of it in this process. `tane mount` has two for it: one mounts,
-//! and the other, in a jail, looks into the image and serves.
+//! [`HostMount`] answers by threads of this process, also for a Linux that runs jailed in a
+//! process of its own (`tane-jailed`): each answer takes messages to that then. `tane mount`
+//! has two processes: one mounts, and the other, in a jail, looks into the image and serves.
 //!
-//! - `host_mount`: a mount that is served by threads of this process
+//! - `host_mount`: a mount that is served by threads of this process; `ended`: their end
+//! - `shown`: what can be
 //! - `point`: the mount, made and ended by a process of its own
 //! - `link`: between that process and this one
 //! - `connection`, `greeting`: the threads that serve it; what they agree on first
@@ -44,6 +46,7 @@ mod connection;
 mod data;
 mod death;
 mod directory;
+mod ended;
 mod error;
 mod greeting;
 mod host_mount;
@@ -54,6 +57,7 @@ mod node;
 mod point;
 mod requests;
 mod served;
+mod shown;
 mod spare;
 mod table;
 mod turns;
@@ -66,6 +70,7 @@ pub use ioctl::SYNC;
 pub use link::{Link, Word};
 pub use point::{is_dead, mount, unmount, usable, Busy, Wish};
 pub use served::{Manner, Served};
+pub use shown::Shown;
 
 /// The protocol's number for the root.
 const ROOT: u64 = 1;

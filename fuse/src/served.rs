@@ -2,30 +2,41 @@
 
 use crate::ahead::Ahead;
 use crate::bare::Bare;
-use crate::caller::act_for;
+use crate::caller::{act_for, afterwards, Acting};
 use crate::node::{Node, Place};
 use crate::table::Table;
 use crate::turns::Turns;
 use crate::{Death, FOREVER, ROOT};
 use fuser::Request;
+use std::any::Any;
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use std::time::Duration;
-use tane::Mount;
 use tane_linux::{folds_case, is_safe_name, Errno, Fd, Kind, Name, Stat, Sys};
 
 pub type Result<T> = std::result::Result<T, Errno>;
 
+// The numbers of file systems, as statfs(2) has them (linux/magic.h, fs/*).
+const EXT: i64 = 0xef53;
+const XFS: i64 = 0x5846_5342;
+const BTRFS: i64 = 0x9123_683e;
+const SQUASHFS: i64 = 0x7371_7368;
+const ISO9660: i64 = 0x9660;
+const FAT: i64 = 0x4d44;
+const EXFAT: i64 = 0x2011_bab0;
+const HFS: i64 = 0x4244;
+const HFSPLUS: i64 = 0x482b;
+const HPFS: i64 = 0xf995_e849;
+const NTFS3: i64 = 0x7366_746e;
+
 /// File systems in which no two names differ in case alone.
-const FOLDING: [&str; 7] = ["vfat", "msdos", "exfat", "hfs", "hfsplus", "hpfs", "ntfs3"];
+const FOLDING: [i64; 6] = [FAT, EXFAT, HFS, HFSPLUS, HPFS, NTFS3];
 
 /// File systems in which a file has those extended attributes that it lists, and no
 /// others.
-const LISTING: [&str; 10] = [
-    "ext2", "ext3", "ext4", "xfs", "btrfs", "squashfs", "iso9660", "vfat", "msdos", "exfat",
-];
+const LISTING: [i64; 7] = [EXT, XFS, BTRFS, SQUASHFS, ISO9660, FAT, EXFAT];
 
 /// How a file system is served.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +73,7 @@ pub struct Served {
     pub(crate) ahead: Arc<Ahead>,
     pub(crate) bare: Bare,
     /// Whose descriptors all of these are: the last to go.
-    pub(crate) owner: Option<Arc<Mount>>,
+    pub(crate) owner: Option<Arc<dyn Any + Send + std::marker::Sync>>,
 }
 
 /// A file of which the host's kernel is being told.
@@ -72,14 +83,14 @@ pub struct Found {
 }
 
 impl Served {
-    /// Serves a directory of a file system of this type (`""`: unknown). The descriptor is
-    /// closed, and what was opened below it, when the connection that gets this is over.
-    /// Its kernel must have room for some thousand descriptors of its process.
+    /// Serves a directory. The descriptor is closed, and what was opened below it, when
+    /// the connection that gets this is over. Its kernel must have room for some thousand
+    /// descriptors of its process.
     ///
-    /// Errors: those of fstat(2); EAGAIN if there can be no more threads.
-    pub fn new(root: Fd<'static>, fstype: &str, manner: Manner, death: Death) -> Result<Served> {
+    /// Errors: those of fstat(2) and fstatfs(2); EAGAIN if there can be no more threads.
+    pub fn new(root: Fd<'static>, manner: Manner, death: Death) -> Result<Served> {
         let sys = root.sys();
-        let stat = sys.fstat(&root)?;
+        let (stat, fstype) = (sys.fstat(&root)?, sys.fstatfs(&root)?.fstype);
         let served = Served {
             sys,
             table: Table::new(Node::root(ROOT, &stat, root), manner.writable),
@@ -152,18 +163,21 @@ impl Served {
 
     // ---- making
 
+    /// `mode`: of what is made, its kind included, and what the caller's umask takes away.
     fn make(
         &self,
         request: &Request,
-        umask: u32,
+        (mode, umask): (u32, u32),
         parent: u64,
         name: &OsStr,
-        make: impl FnOnce(&Fd<'static>, &CStr) -> Result<()>,
+        make: impl FnOnce(&Fd<'static>, &CStr, u32) -> Result<()>,
     ) -> Result<Found> {
         let (parent, name) = (self.table.get(parent)?, entry_name(name)?);
         let dir = self.table.open(&parent)?;
-        act_for(self.sys, request, umask, self.manner.many_users)?;
-        make(&dir.fd, &name)?;
+        match act_for(self.sys, request, umask, self.manner.many_users)? {
+            Acting::Already => make(&dir.fd, &name, mode)?,
+            Acting::Afterwards(owner) => afterwards(&dir.fd, &name, mode, umask, owner, make)?,
+        }
         self.tell(&parent, &dir.fd, name)
     }
 
@@ -176,7 +190,7 @@ impl Served {
         umask: u32,
         rdev: u32,
     ) -> Result<Found> {
-        self.make(request, umask, parent, name, |dir, name| {
+        self.make(request, (mode, umask), parent, name, |dir, name, mode| {
             self.sys.mknod(dir, name, mode, rdev.into())
         })
     }
@@ -189,9 +203,14 @@ impl Served {
         mode: u32,
         umask: u32,
     ) -> Result<Found> {
-        self.make(request, umask, parent, name, |dir, name| {
-            self.sys.mkdir(dir, name, mode)
-        })
+        let kind = libc::S_IFDIR;
+        self.make(
+            request,
+            (kind | mode, umask),
+            parent,
+            name,
+            |dir, name, mode| self.sys.mkdir(dir, name, mode & !libc::S_IFMT),
+        )
     }
 
     pub(crate) fn symlink(
@@ -202,7 +221,7 @@ impl Served {
         target: &OsStr,
     ) -> Result<Found> {
         let target = Name::new(target.as_bytes())?;
-        self.make(request, 0, parent, name, |dir, name| {
+        self.make(request, (libc::S_IFLNK, 0), parent, name, |dir, name, _| {
             self.sys.symlink(&target, dir, name)
         })
     }

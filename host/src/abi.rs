@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = 0x6c65_6e72_656e_6174;
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 
 pub const MAX_VCPUS: usize = 64;
 pub const VCPU_SIZE: usize = 4096;
@@ -109,6 +109,7 @@ pub struct Program {
     pub xfeatures: u64,
     pub xstate_size: u32,
     pub tid: u32,
+    pub ran: u64,
 }
 
 /// `struct tane_caller`
@@ -159,6 +160,7 @@ pub struct Ops {
     pub notify: extern "sysv64" fn(Host, u32, u32),
     pub call_in: extern "sysv64" fn(Host, *const Thread),
     pub new_thread: extern "sysv64" fn(Host, *const Thread) -> *mut Thread,
+    pub stop: extern "sysv64" fn(Host, *const Thread, u32),
 }
 
 /// `struct tane_boot`

@@ -147,7 +147,7 @@ impl Area {
     }
 
     /// Each slot of a thread that runs a program. None is given back meanwhile.
-    pub fn with_programs(&self, each: impl Fn(ThreadSlot)) {
+    pub fn with_programs(&self, each: impl FnMut(ThreadSlot)) {
         let _none = self.programs.lock().unwrap_or_else(|e| e.into_inner());
         self.used_slots()
             .filter(|slot| slot.program().load(Ordering::Relaxed) != 0)

@@ -2,7 +2,6 @@
 
 use crate::abi;
 use crate::address::Physical;
-use crate::ahead;
 use crate::area::{self, Area};
 use crate::bias;
 use crate::call::{Caller, GONE};
@@ -15,6 +14,7 @@ use crate::log::Log;
 use crate::memory::{Memory, Sizes, PAGE};
 #[cfg(not(tane_tsan))]
 use crate::ops::table;
+use crate::prefault;
 #[cfg(tane_tsan)]
 use crate::tsan::table;
 use crate::{fork, service, supervise, thread};
@@ -283,14 +283,11 @@ fn start(inner: &Arc<Inner>, working_set: u64) -> Result<(), BootError> {
     }
     if working_set != 0 {
         // Without it all is well, but slower.
-        if let Ok(Some(thread)) = ahead::spawn(inner, working_set) {
+        if let Ok(Some(thread)) = prefault::spawn(inner, working_set) {
             inner.add_service(thread);
         }
     }
-    let caller = Caller {
-        slot: inner.area.init_thread(),
-        tid: inner.tid(),
-    };
+    let caller = Caller::new(inner.area.init_thread(), inner.tid());
     // SAFETY: the slot is ours until the kernel answers.
     unsafe { caller.slot.ask(abi::NR_BOOT, &[0; 6]) };
     let state = caller.slot.state();

@@ -30,11 +30,30 @@ pub enum Wait {
     Outside,
 }
 
+/// How far the fast way went.
+pub enum Begun {
+    Done(i64),
+    /// The call has switched tasks; this thread holds the CPU's lock, and came out for
+    /// that reason.
+    Switched(Cpu, u64),
+    /// The caller's task is not current.
+    Not,
+}
+
 /// The identity with which a host thread calls: its slot and its thread id.
 #[derive(Clone, Copy)]
 pub struct Caller {
     pub slot: ThreadSlot,
     pub tid: Tid,
+    /// Its call is counted among those of this moment (moment.rs).
+    pub bound: bool,
+}
+
+impl Caller {
+    pub fn new(slot: ThreadSlot, tid: Tid) -> Self {
+        let bound = false;
+        Self { slot, tid, bound }
+    }
 }
 
 impl Inner {
@@ -175,10 +194,20 @@ impl Inner {
     }
 
     pub fn call_as(&self, caller: Caller, nr: i64, args: &[u64; 6]) -> i64 {
+        match self.begin(caller, nr, args) {
+            Begun::Done(answer) => answer,
+            Begun::Switched(cpu, reason) => self.finish(caller, cpu, reason),
+            Begun::Not => self.request(caller, nr, args, Wait::Inside),
+        }
+    }
+
+    /// The fast way, as far as it goes.
+    #[inline]
+    pub fn begin(&self, caller: Caller, nr: i64, args: &[u64; 6]) -> Begun {
         let slot = caller.slot;
         if self.member.is_some() && slot.process().load(Ordering::Relaxed) != self.process() {
             // A parent's, that its fork has a copy of.
-            return -i64::from(libc::ENOTSUP);
+            return Begun::Done(-i64::from(libc::ENOTSUP));
         }
         let cpu = self.cpu(CpuNumber(slot.vcpu().load(Ordering::Relaxed)));
         if cpu.try_lock() {
@@ -188,13 +217,13 @@ impl Inner {
                 if exit.reason == EXIT_RETURNED {
                     cpu.release(slot);
                     self.do_errands(cpu, caller.tid);
-                    return exit.ret;
+                    return Begun::Done(exit.ret);
                 }
-                return self.finish(caller, cpu, exit.reason);
+                return Begun::Switched(cpu, exit.reason);
             }
             cpu.unlock();
         }
-        self.request(caller, nr, args, Wait::Inside)
+        Begun::Not
     }
 
     /// Go in with the lock of a CPU.
@@ -227,12 +256,15 @@ impl Inner {
             return Err(-i64::from(libc::EDEADLK));
         }
         loop {
-            self.door.pass();
+            if !caller.bound {
+                self.door.pass();
+            }
             // SAFETY: the slot is idle, so it is the caller's to write.
             unsafe { slot.ask(nr, args) };
             slot.state().store(abi::THREAD_LINKED, Ordering::SeqCst);
             let task = slot.task().load(Ordering::SeqCst);
-            if !self.door.is_closed() && ![0, UNKNOWN].contains(&task) {
+            let may = caller.bound || !self.door.is_closed();
+            if may && ![0, UNKNOWN].contains(&task) {
                 break;
             }
             slot.state().store(abi::THREAD_IDLE, Ordering::SeqCst);
@@ -270,7 +302,10 @@ impl Inner {
                 cpu.unbias(slot);
                 cpu.unlock();
             }
-            cpu.kick();
+            if let Some(lead) = self.clock.lead() {
+                lead.summon();
+            }
+            cpu.rouse();
         }
         Ok(cpu)
     }
@@ -290,7 +325,7 @@ impl Inner {
     /// Go on inside while others want to run and our result is not there; a bit
     /// longer if those are likely to be other waiting threads' tasks, to save the
     /// service thread from being woken for them.
-    fn run(&self, cpu: Cpu, caller: Caller, mut reason: u64) {
+    pub fn run(&self, cpu: Cpu, caller: Caller, mut reason: u64) {
         let slot = caller.slot;
         let mut favours = FAVOURS;
         while reason == EXIT_RUNNABLE {
@@ -312,6 +347,7 @@ impl Inner {
 
     /// Unlock after the kernel has left with this reason.
     pub fn leave(&self, cpu: Cpu, reason: u64) {
+        let guests = self.carriers.has_ready();
         if reason == EXIT_DEAD {
             self.bury();
         }
@@ -319,11 +355,9 @@ impl Inner {
             cpu.raise(abi::IRQ_RESCHEDULE);
         }
         cpu.unlock();
-    }
-
-    /// Wait for the answer to a request that is in the caller's slot already.
-    pub fn await_answer(&self, caller: Caller) -> i64 {
-        self.wait(caller, self.cpu(CpuNumber::FIRST), Wait::Inside)
+        if guests {
+            self.see_to_guests();
+        }
     }
 
     /// Until the result is in the slot: enter when the CPU is free, since then

@@ -62,6 +62,14 @@ impl std::error::Error for CheckpointError {}
 pub struct Checkpoint {
     kernel: Weak<Inner>,
     id: u64,
+    moment: u64,
+}
+
+impl Checkpoint {
+    /// The moment ([`Kernel::moment`]) that ended with it.
+    pub fn moment(&self) -> u64 {
+        self.moment
+    }
 }
 
 impl Drop for Checkpoint {
@@ -130,10 +138,13 @@ impl Kernel {
             code: memory.frames.code(),
         });
         kernel.keep_slots(&all);
+        let moment = kernel.moments.now();
+        kernel.moments.advance();
         drop(quiet);
         Ok(Checkpoint {
             kernel: Arc::downgrade(kernel),
             id,
+            moment,
         })
     }
 
@@ -147,6 +158,16 @@ impl Kernel {
     /// Errors: those of [`CheckpointError`]: the same as for [`Self::checkpoint`], and
     /// devices that were added or removed since.
     pub fn rollback(&self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+        self.rollback_and(checkpoint, |_| {})
+    }
+
+    /// The same. `note` is called when the kernel has gone back, and before any thread can
+    /// call it, with the number of the moment that ends; it makes no call itself.
+    pub fn rollback_and(
+        &self,
+        checkpoint: &Checkpoint,
+        note: impl FnOnce(u64),
+    ) -> Result<(), CheckpointError> {
         let kernel = self.inner();
         if checkpoint.kernel.as_ptr() != Arc::as_ptr(kernel) {
             let text = "the checkpoint is of another kernel";
@@ -196,6 +217,8 @@ impl Kernel {
         let level = &all.levels[at];
         let ended = kernel.put_back(level);
         kernel.keep_slots(&all);
+        note(kernel.moments.now());
+        kernel.moments.advance();
         drop((devices, quiet));
         for cpu in kernel.cpus() {
             cpu.kick();
@@ -203,7 +226,8 @@ impl Kernel {
         // Their threads are not there to end them. Nobody else does: the lock is held.
         for slot in ended {
             let tid = caller.tid;
-            kernel.request(Caller { slot, tid }, abi::NR_DETACH, &[0; 6], Wait::Inside);
+            let caller = Caller::new(slot, tid);
+            kernel.request(caller, abi::NR_DETACH, &[0; 6], Wait::Inside);
         }
         drop(all);
         Ok(())

@@ -4,6 +4,7 @@
 
 use crate::cpu::CpuNumber;
 use crate::inner::Inner;
+use crate::lead::Lead;
 use std::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
 
 /// The same run each time. One CPU only: several are not in step.
@@ -33,6 +34,8 @@ pub enum Clock {
         random: AtomicU64,
         /// How often somebody asked since the kernel last did something.
         looks: AtomicU32,
+        /// It passes when somebody says so, and not by itself.
+        lead: Lead,
     },
 }
 
@@ -45,6 +48,7 @@ impl Clock {
                 realtime: how.realtime,
                 random: AtomicU64::new(how.seed),
                 looks: AtomicU32::new(0),
+                lead: Lead::default(),
             },
         }
     }
@@ -140,7 +144,34 @@ impl Clock {
         matches!(self, Self::Still { .. })
     }
 
-    fn jump_to(&self, deadline: u64) {
+    /// Of time that stands still.
+    pub fn lead(&self) -> Option<&Lead> {
+        match self {
+            Self::Host => None,
+            Self::Still { lead, .. } => Some(lead),
+        }
+    }
+
+    pub fn is_led(&self) -> bool {
+        self.lead().is_some_and(Lead::is_on)
+    }
+
+    /// How long time that stands still has passed by now, in ns.
+    pub fn passed(&self) -> Option<u64> {
+        self.is_still().then(|| self.time() - START)
+    }
+
+    /// A deadline as [`Self::passed`] counts; `None`: it never comes.
+    pub fn since_start(&self, deadline: u64) -> Option<u64> {
+        (deadline != u64::MAX).then(|| deadline.saturating_sub(START))
+    }
+
+    /// The reverse.
+    pub fn deadline_at(&self, time: u64) -> u64 {
+        START.saturating_add(time)
+    }
+
+    pub fn jump_to(&self, deadline: u64) {
         if let Self::Still { monotonic, .. } = self {
             monotonic.fetch_max(deadline, Ordering::SeqCst);
         }
@@ -171,7 +202,7 @@ impl Inner {
     /// kernel's callers wait for. While a device is at work it is not.
     pub fn pass_time(&self) {
         let cpu = self.cpu(CpuNumber::FIRST);
-        if !self.area.has_sleepers() || !cpu.try_lock() {
+        if self.clock.is_led() || !self.area.has_sleepers() || !cpu.try_lock() {
             return;
         }
         let deadline = cpu.deadline().load(Ordering::SeqCst);

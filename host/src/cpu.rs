@@ -250,6 +250,13 @@ impl Cpu {
             futex::wake(self.kick_futex());
         }
     }
+
+    /// The same, even where it leaves interrupts to others (lead.rs).
+    #[cold]
+    pub fn rouse(self) {
+        self.kick_futex().fetch_add(1, Ordering::SeqCst);
+        futex::wake(self.kick_futex());
+    }
 }
 
 thread_local! {

@@ -50,6 +50,15 @@ impl Inner {
         true
     }
 
+    /// Called inside a CPU: who is there sees to ready guests when it is out, and does
+    /// not go by the shortest way (run_carriers.rs).
+    pub fn put_off_guests(&self) {
+        if let Some(here) = self.here() {
+            let more = here.kicks().load(Ordering::Relaxed) | 1 << here.number().0;
+            here.kicks().store(more, Ordering::Relaxed);
+        }
+    }
+
     /// Called inside a CPU that will not be left soon: kick those that were put off.
     pub fn do_kicks(&self) {
         if let Some(here) = self.here() {
@@ -96,6 +105,7 @@ impl Inner {
             // Errands of errands are the service threads'.
             self.kick_all(cpu.take_kicks());
         }
+        self.see_to_guests();
     }
 }
 

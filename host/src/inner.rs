@@ -12,9 +12,12 @@ use crate::kernel::Doorbell;
 use crate::levels::Checkpoints;
 use crate::log::Log;
 use crate::memory::Memory;
+use crate::moment::Moments;
 use crate::processes::Member;
 use crate::quiet::Door;
+use crate::run_carriers::Carriers;
 use crate::run_counts::Counts;
+use crate::run_trace::ProgramTracer;
 use crate::thread::Tid;
 use crate::{fork, service, signals};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -38,8 +41,11 @@ pub(crate) struct Inner {
     pub first_base: u64,
     pub kept_bytes: u64,
     pub counts: Counts,
+    pub carriers: Carriers,
     /// Who rewrites the code of programs.
     pub interception: OnceLock<Arc<dyn Interception>>,
+    /// Who is shown their system calls.
+    pub tracer: OnceLock<Arc<dyn ProgramTracer>>,
     cpus: Vec<Cpu>,
     doorbells: Vec<RwLock<Option<Arc<dyn Doorbell>>>>,
     /// Serialises requests through process 1's slot, in a kernel that is not shared.
@@ -49,6 +55,7 @@ pub(crate) struct Inner {
     reason: Mutex<Option<Death>>,
     pub checkpoints: Mutex<Checkpoints>,
     pub door: Door,
+    pub moments: Moments,
     /// Calls that began without a request, and have to wait for their answer.
     pub waiting: AtomicU32,
     /// Compare memory, though the host could tell what was written.
@@ -142,13 +149,16 @@ impl Inner {
             clock: parts.clock,
             spin: parts.spin,
             counts: Counts::new(),
+            carriers: Carriers::default(),
             interception: OnceLock::new(),
+            tracer: OnceLock::new(),
             doorbells: (0..abi::MAX_DEVICES).map(|_| RwLock::new(None)).collect(),
             init: Mutex::new(()),
             member,
             reason: Mutex::new(None),
             checkpoints: Mutex::default(),
             door: Door::default(),
+            moments: Moments::default(),
             waiting: AtomicU32::new(0),
             compare: parts.compare,
             modules: AtomicU32::new(0),
@@ -243,6 +253,7 @@ impl Inner {
             futex::wake(cpu.kick_futex());
         }
         self.area.wake_all();
+        self.carriers.wake_all();
         crate::run::end_all(self);
         for slot in 0..abi::MAX_DEVICES {
             // SAFETY: in the area.

@@ -89,6 +89,23 @@ impl Kernel {
         self.inner.call(nr, args)
     }
 
+    /// The number of this moment of the kernel's: a new one begins with each checkpoint and
+    /// with each way back to one. 0 as long as there was none. From any thread.
+    #[inline]
+    pub fn moment(&self) -> u64 {
+        self.inner.moments.now()
+    }
+
+    /// As [`Self::syscall`], in this moment: if another has begun, nothing is done, and there
+    /// is no answer. What an argument stands for, a descriptor's number for instance, may be
+    /// something else by then.
+    ///
+    /// # Safety
+    /// As for [`Self::syscall`].
+    pub unsafe fn syscall_within(&self, moment: u64, nr: i64, args: [u64; 6]) -> Option<i64> {
+        self.inner.call_within(moment, nr, &args)
+    }
+
     /// Where it is.
     pub fn layout(&self) -> Layout {
         Layout {

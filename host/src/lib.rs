@@ -7,6 +7,7 @@
 //! image.rs     the ELF image: checks, mapping, relocation
 //! memory.rs    one memfd of RAM and the windows beside it
 //! checkpoint.rs what a kernel goes back to
+//! moment.rs    calls that are done between two of its ways back, or not at all
 //! levels.rs    what it was, and how it becomes that
 //! quiet.rs     a kernel in which nothing happens
 //! mirror.rs    its memory as it was
@@ -29,13 +30,17 @@
 //! signals.rs   faults and injected interrupts
 //! run.rs       host threads that run the program of a process, and come in for it
 //! run_counts.rs what programs asked for, counted
-//! run_block.rs what each keeps beside its stack
+//! run_trace.rs who is shown it
+//! run_carriers.rs which of them runs which program's thread
+//! run_guest.rs what there is of such a thread beside its task
+//! run_block.rs what each host thread keeps beside its stack
 //! run_enter.rs the way into the program and back
 //! run_gate.rs  the short way of calls that were rewritten to jumps
 //! intercept.rs who rewrites them
 //! run_handlers.rs what signal handlers do when it comes in
 //! ops.rs       what the kernel asks of its host
 //! clock.rs     the host's clocks, or time that stands still
+//! lead.rs      whose time somebody leads: several kernels on one clock
 //! log.rs       the kernel's log
 //! processes.rs the processes that share a kernel
 //! fork.rs      how they come to be
@@ -55,7 +60,6 @@
 
 pub mod abi;
 mod address;
-mod ahead;
 mod area;
 mod barrier;
 mod bias;
@@ -73,13 +77,16 @@ mod image;
 mod inner;
 mod intercept;
 mod kernel;
+mod lead;
 mod levels;
 mod log;
 mod member;
 mod memory;
 mod mirror;
+mod moment;
 mod ops;
 mod patience;
+mod prefault;
 mod processes;
 mod program;
 mod provisions;
@@ -87,10 +94,13 @@ mod quiet;
 mod reap;
 mod run;
 mod run_block;
+mod run_carriers;
 mod run_counts;
 mod run_enter;
 mod run_gate;
+mod run_guest;
 mod run_handlers;
+mod run_trace;
 mod service;
 mod shared;
 mod signals;
@@ -114,3 +124,6 @@ pub use program::{Diversion, Program, BELOW};
 pub use provisions::provide;
 pub use run::SpawnError;
 pub use run_counts::{CallCount, ProgramCounts};
+pub use run_trace::{CallEnd, ProgramCall, ProgramTracer};
+pub use signals::{look_first, Look};
+pub use thread::ensure_signal_stack;

@@ -269,6 +269,6 @@ impl Inner {
             None => self.area.init_thread(),
             Some(member) => member.leader(),
         };
-        Caller { slot, tid }
+        Caller::new(slot, tid)
     }
 }

@@ -39,11 +39,9 @@ impl Mirror {
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the mapping just made. Forks have no use for it.
-        unsafe {
-            libc::madvise(at, len, libc::MADV_HUGEPAGE);
-            libc::madvise(at, len, libc::MADV_DONTFORK);
-        }
+        // SAFETY: the mapping just made. Forks have no use for it. Huge pages are not asked
+        // for: where none are free the host makes some by moving others, for 50 ms and more.
+        unsafe { libc::madvise(at, len, libc::MADV_DONTFORK) };
         let base = memory.base.0;
         let mut mirror = Self {
             at: at.cast(),
@@ -122,13 +120,15 @@ impl Mirror {
 
     /// Have here what is there.
     fn take(&mut self, range: &Range<u64>) {
+        const MADV_POPULATE_WRITE: i32 = 23;
         let len = (range.end - range.start) as usize;
-        // SAFETY: a part of RAM, in which nobody is, and as much of ours.
+        // SAFETY: a part of RAM, in which nobody is, and as much of ours. All pages at once
+        // cost less than a fault for each, which is what becomes of it on older hosts.
         unsafe {
             let live = (self.ram.start + range.start) as *const u8;
-            self.at
-                .add(range.start as usize)
-                .copy_from_nonoverlapping(live, len);
+            let kept = self.at.add(range.start as usize);
+            libc::madvise(kept.cast(), len, MADV_POPULATE_WRITE);
+            kept.copy_from_nonoverlapping(live, len);
         }
     }
 

@@ -5,13 +5,11 @@
 use crate::abi;
 use crate::address::{Physical, Virtual};
 use crate::cpu::CpuNumber;
-use crate::futex;
 use crate::inner::Inner;
-use crate::run;
 use crate::thread_slot::ThreadSlot;
+use crate::{run, run_carriers};
 use std::ffi::c_void;
 use std::io;
-use std::sync::atomic::Ordering;
 
 pub type Host = *const c_void;
 
@@ -35,6 +33,7 @@ pub fn table(host: *const Inner) -> abi::Ops {
         notify,
         call_in,
         new_thread,
+        stop,
     }
 }
 
@@ -86,11 +85,6 @@ extern "sysv64" fn map(host: Host, va: u64, pa: u64, len: u64, prot: u32) -> i32
 
 extern "sysv64" fn unmap(host: Host, va: u64, len: u64) -> i32 {
     let kernel = inner(host);
-    let program = &kernel.memory.program;
-    let all = program.end.0 - program.start.0;
-    if va == program.start.0 && all != 0 && [0, all].contains(&len) {
-        run::stop_all(kernel);
-    }
     if len == 0 {
         if va == 0 {
             kernel.look_at_windows();
@@ -121,12 +115,10 @@ pub extern "sysv64" fn yield_(host: Host) {
     unsafe { libc::sched_yield() };
 }
 
-pub extern "sysv64" fn wake(_: Host, thread: *const abi::Thread) {
+pub extern "sysv64" fn wake(host: Host, thread: *const abi::Thread) {
     // SAFETY: a slot of the shared area.
     let slot = unsafe { ThreadSlot::at(thread as u64) };
-    if slot.sleeping().load(Ordering::SeqCst) != 0 {
-        futex::wake(slot.state());
-    }
+    run_carriers::answered(inner(host), slot);
 }
 
 extern "sysv64" fn log(host: Host, text: *const u8, len: u64) {
@@ -148,6 +140,11 @@ extern "sysv64" fn call_in(_: Host, thread: *const abi::Thread) {
 
 extern "sysv64" fn new_thread(host: Host, _: *const abi::Thread) -> *mut abi::Thread {
     run::new_thread(inner(host)).map_or(std::ptr::null_mut(), ThreadSlot::ptr)
+}
+
+extern "sysv64" fn stop(_: Host, thread: *const abi::Thread, wait: u32) {
+    // SAFETY: a slot of the shared area.
+    run::stop(unsafe { ThreadSlot::at(thread as u64) }, wait != 0);
 }
 
 extern "sysv64" fn notify(host: Host, slot: u32, queue: u32) {

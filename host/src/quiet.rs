@@ -188,6 +188,7 @@ impl Inner {
             }
         });
         let waits = || (self.waiting.load(Ordering::SeqCst) != 0).then_some(Obstacle::Waiting);
-        asked.or_else(waits)
+        let bound = || self.moments.has_bound().then_some(Obstacle::Passing);
+        asked.or_else(waits).or_else(bound)
     }
 }

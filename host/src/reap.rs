@@ -225,7 +225,7 @@ impl Inner {
         while !self.is_dead() && !slots().all(has_ended) {
             for slot in slots().filter(is_wanted) {
                 let tid = self.tid();
-                self.come(Caller { slot, tid });
+                self.come(Caller::new(slot, tid));
             }
             std::thread::sleep(SOON);
             self.is_orphaned();

@@ -3,13 +3,15 @@
 //! addresses show one process at a time, and the kernel says whose threads may run.
 
 use crate::abi::{self, EXIT_RETURNED};
-use crate::call::{Caller, Wait};
 use crate::cpu::Cpu;
 use crate::inner::Inner;
 use crate::intercept::ProgramCode;
 use crate::kernel::Kernel;
 use crate::run_block::{self, Owned, Reason, Trap};
+use crate::run_carriers::{self, Asking, Turn};
 use crate::run_counts::ProgramCounts;
+use crate::run_guest::{After, Guest};
+use crate::run_trace::traced;
 use crate::thread;
 use crate::thread_slot::ThreadSlot;
 use std::fmt;
@@ -28,8 +30,6 @@ pub enum SpawnError {
     Host(&'static str),
     /// The kernel image runs no programs.
     Image,
-    /// Another program is running, and on several CPUs there is one at a time.
-    Busy,
     /// The kernel refused, with an errno.
     Refused(i32),
     /// The host has no thread or memory.
@@ -41,10 +41,7 @@ impl fmt::Display for SpawnError {
         match self {
             Self::NoRoom => f.write_str("the kernel was started without room for programs"),
             Self::Host(what) => write!(f, "this host cannot run programs: {what}"),
-            Self::Image => f.write_str("this kernel image runs no programs: it takes `run`"),
-            Self::Busy => f.write_str(
-                "another program is running in this kernel, and on several CPUs there is one at a time",
-            ),
+            Self::Image => f.write_str("this kernel image runs no programs: `default` does"),
             Self::Refused(errno) => io::Error::from_raw_os_error(*errno).fmt(f),
             Self::Io(error) => write!(f, "the host: {error}"),
         }
@@ -124,59 +121,124 @@ fn first(
     block
         .install()
         .map_err(|_| SpawnError::Host("its kernel has no syscall user dispatch (Linux 5.11)"))?;
-    let (pid, caller) = thread::attach_process(inner, block.address()).map_err(|e| match e {
-        libc::ENOSYS => SpawnError::Image,
-        libc::EBUSY => SpawnError::Busy,
-        errno => SpawnError::Refused(errno),
+    let no_memory = || SpawnError::Io(io::ErrorKind::OutOfMemory.into());
+    let guest = Guest::new().ok_or_else(no_memory)?;
+    inner.carriers.add_guest();
+    let attached = thread::attach_process(inner, guest.address());
+    let (pid, caller) = attached.map_err(|errno| {
+        // SAFETY: the slot that knew it is nobody's.
+        unsafe { guest.free() };
+        inner.carriers.drop_guest();
+        match errno {
+            libc::ENOSYS => SpawnError::Image,
+            errno => SpawnError::Refused(errno),
+        }
     })?;
+    guest.carrier().store(thread::tid(), Ordering::SeqCst);
     let answer = prepare(kernel);
     tell.send(Ok((pid, answer))).ok();
     if answer == 0 {
-        run(inner, caller, &block);
+        let turn = Turn {
+            caller,
+            guest,
+            answer: None,
+        };
+        run_carriers::carry(inner, &block, Some(turn));
+    } else {
+        thread::forget(inner);
+        // SAFETY: as above.
+        unsafe { guest.free() };
+        inner.carriers.drop_guest();
     }
-    thread::forget(inner);
     Ok(())
 }
 
-/// Run the program until its task has ended.
-fn run(kernel: &Arc<Inner>, caller: Caller, block: &Owned) {
+/// Another host thread that runs programs.
+pub fn start_carrier(kernel: Arc<Inner>) -> io::Result<()> {
+    start(move || {
+        thread::block_signals();
+        let block = Owned::new(&kernel).and_then(|block| block.install().map(|()| block));
+        run_carriers::has_come(&kernel);
+        if let Ok(block) = block {
+            run_carriers::carry(&kernel, &block, None);
+        }
+    })
+}
+
+/// Run a guest until it is parked or its task has ended.
+pub fn go_on(kernel: &Arc<Inner>, block: &Owned, turn: Turn) {
+    let Turn {
+        caller,
+        guest,
+        mut answer,
+    } = turn;
     let slot = caller.slot;
-    let gone = || slot.task().load(Ordering::Acquire) == 0 || kernel.is_dead();
-    let ask = |nr, args: [u64; 6]| kernel.request(caller, nr, &args, Wait::Inside);
     let code = ProgramCode::new(kernel, caller);
-    while !gone() {
-        block.follow(kernel, slot);
-        // Time that stands still goes on at the end of calls.
-        let slow = kernel.counts.are_kept() || kernel.clock.is_still();
-        // SAFETY: the task is there, waiting for this thread.
-        let (reason, regs) = unsafe { (block.enter(slot, slow), block.regs()) };
-        if kernel.is_dead() {
+    let asking = |after| Asking {
+        kernel,
+        caller,
+        guest,
+        after,
+    };
+    loop {
+        if slot.task().load(Ordering::Acquire) == 0 || kernel.is_dead() {
+            thread::part(kernel);
+            run_carriers::end(kernel, slot);
             return;
         }
-        let answer = match reason {
+        // SAFETY: the task is there, waiting for this thread.
+        let regs = unsafe { guest.regs() };
+        if let Some((after, value)) = answer.take() {
+            regs.rax = value as u64;
+            match after {
+                // As it looked before the vector registers were there.
+                After::AtGate if is_interrupted(value) => {
+                    let signals = asking(After::Rax).request(abi::NR_SIGNALS, &[0; 6]);
+                    let Some(value) = signals else { return };
+                    answer = Some((After::Rax, value));
+                    continue;
+                }
+                After::Trapped(behind) => {
+                    if let Some(interception) = kernel.interception.get() {
+                        // What it asks for is no call of the program's, and what signals
+                        // that come meanwhile show is the end of this one.
+                        regs.orig_rax = u64::MAX;
+                        interception.trapped(&code, behind);
+                    }
+                }
+                After::Rax | After::AtGate => {}
+            }
+            continue;
+        }
+        if kernel.carriers.has_ready() {
+            kernel.provide_carriers();
+        }
+        block.follow(kernel, slot);
+        // Time that stands still goes on at the end of calls.
+        let slow =
+            kernel.counts.are_kept() || kernel.clock.is_still() || kernel.tracer.get().is_some();
+        let begun = processor_time();
+        // SAFETY: as above.
+        let reason = unsafe { block.enter(guest, slot, slow) };
+        guest.has_run(processor_time() - begun);
+        if kernel.is_dead() {
+            continue;
+        }
+        let (after, value) = match reason {
             Reason::Call => {
                 kernel.counts.by_signal();
-                let behind = regs.rip;
-                let answer = call(kernel, regs);
-                if let Some(interception) = kernel.interception.get().filter(|_| !gone()) {
-                    interception.trapped(&code, behind);
-                }
-                answer
+                let after = After::Trapped(regs.rip);
+                (after, call(&asking(after), regs, slow))
             }
-            Reason::CallAtGate => call(kernel, regs),
+            Reason::CallAtGate => (After::Rax, call(&asking(After::Rax), regs, slow)),
             Reason::Disturbed(exit) => {
-                match kernel.after_gate(caller, block.shown(), exit) {
-                    // As it looked before the vector registers were there.
-                    answer if !gone() && is_interrupted(answer) => {
-                        regs.rax = answer as u64;
-                        ask(abi::NR_SIGNALS, [0; 6])
-                    }
-                    answer => answer,
-                }
+                let value = after_gate(&asking(After::AtGate), block.shown(), exit);
+                (After::AtGate, value)
             }
             Reason::Ended => {
                 kernel.counts.signal();
-                ask(abi::NR_SIGNALS, [0; 6])
+                let signals = asking(After::Rax).request(abi::NR_SIGNALS, &[0; 6]);
+                (After::Rax, signals)
             }
             Reason::Trap(trap) => {
                 if let Some(on) = resume(kernel, &code, &trap, regs.rip) {
@@ -185,37 +247,78 @@ fn run(kernel: &Arc<Inner>, caller: Caller, block: &Owned) {
                 }
                 kernel.counts.fault();
                 in_its_own_code(kernel, &code, regs);
-                ask(
-                    abi::NR_TRAP,
-                    [
-                        trap.address,
-                        trap.error,
-                        trap.vector,
-                        trap.signal as u64,
-                        i64::from(trap.code) as u64,
-                        0,
-                    ],
-                )
+                let args = [
+                    trap.address,
+                    trap.error,
+                    trap.vector,
+                    trap.signal as u64,
+                    i64::from(trap.code) as u64,
+                    0,
+                ];
+                (After::Rax, asking(After::Rax).request(abi::NR_TRAP, &args))
             }
             Reason::Called => {
                 kernel.counts.signal();
                 in_its_own_code(kernel, &code, regs);
                 regs.orig_rax = u64::MAX;
-                ask(abi::NR_SIGNALS, [0; 6])
+                let signals = asking(After::Rax).request(abi::NR_SIGNALS, &[0; 6]);
+                (After::Rax, signals)
             }
         };
-        if gone() {
-            return;
-        }
-        // SAFETY: as above; the answer may be to other registers than before.
-        unsafe { block.regs() }.rax = answer as u64;
+        // Parked: somebody else's, if not gone.
+        let Some(value) = value else { return };
+        answer = Some((after, value));
     }
 }
 
-fn call(kernel: &Arc<Inner>, regs: &abi::PtRegs) -> i64 {
+/// `stays`: this thread waits for the answer, however long.
+fn call(asking: &Asking, regs: &abi::PtRegs, stays: bool) -> Option<i64> {
     let args = [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9];
     let number = call_number(regs.orig_rax);
-    kernel.counts.call(number, || kernel.call(number, args))
+    let kernel = asking.kernel;
+    if let Some(tracer) = kernel.tracer.get() {
+        return Some(traced(asking, &**tracer, number, args, regs.rip));
+    }
+    if kernel.counts.are_kept() {
+        return Some(counted(asking, number, args));
+    }
+    match stays {
+        true => Some(kernel.call(number, args)),
+        false => asking.call(number, &args),
+    }
+}
+
+/// This thread stays with it.
+pub fn counted(asking: &Asking, number: i64, args: [u64; 6]) -> i64 {
+    let kernel = asking.kernel;
+    let make = || kernel.call(number, args);
+    match kernel.counts.are_kept() {
+        true => kernel.counts.call(number, make),
+        false => make(),
+    }
+}
+
+/// That of this thread, in nanoseconds.
+fn processor_time() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: writes a structure of ours.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The end of a call by the gate that was not over when the kernel came back.
+fn after_gate(asking: &Asking, cpu: Cpu, exit: abi::Exit) -> Option<i64> {
+    let (kernel, caller) = (asking.kernel, asking.caller);
+    if exit.reason == EXIT_RETURNED {
+        cpu.leave_disturbed();
+        kernel.do_errands(cpu, caller.tid);
+        return Some(exit.ret);
+    }
+    cpu.unbias(caller.slot);
+    asking.finish(cpu, exit.reason)
 }
 
 /// Linux's ERESTARTSYS and the like: no result, but what is done when signals are.
@@ -239,19 +342,6 @@ fn in_its_own_code(kernel: &Inner, code: &ProgramCode, regs: &mut abi::PtRegs) {
     }
 }
 
-impl Inner {
-    /// The end of a call by the gate that was not over when the kernel came back.
-    fn after_gate(&self, caller: Caller, cpu: Cpu, exit: abi::Exit) -> i64 {
-        if exit.reason == EXIT_RETURNED {
-            cpu.leave_disturbed();
-            self.do_errands(cpu, caller.tid);
-            return exit.ret;
-        }
-        cpu.unbias(caller.slot);
-        self.finish(caller, cpu, exit.reason)
-    }
-}
-
 /// A number that the kernel takes for a system call, or for none: not one of its
 /// host's requests.
 fn call_number(nr: u64) -> i64 {
@@ -264,73 +354,48 @@ fn call_number(nr: u64) -> i64 {
 
 /// The host operation `new_thread`: another thread of a program, or of its child.
 pub fn new_thread(kernel: &Inner) -> Option<ThreadSlot> {
-    let kernel = crate::inner::find(kernel.id)?;
-    let block = Owned::new(&kernel).ok()?;
     let slot = kernel.area.take_slot(kernel.process())?;
-    slot.program().store(block.address(), Ordering::Relaxed);
-    // SAFETY: the slot is nobody's yet.
-    unsafe { slot.ask(abi::NR_BOOT, &[0; 6]) };
-    slot.state().store(abi::THREAD_POSTED, Ordering::Release);
-    let (theirs, address) = (Arc::clone(&kernel), slot.address());
-    let started = start(move || {
-        thread::block_signals();
-        block
-            .install()
-            .expect("syscall user dispatch, which another thread has");
-        // SAFETY: the slot taken above, of a kernel that this thread keeps.
-        let caller = thread::adopt(&theirs, unsafe { ThreadSlot::at(address) });
-        // Signals that came before this thread had a name.
-        block.call_in();
-        theirs.await_answer(caller);
-        run(&theirs, caller, &block);
-        thread::forget(&theirs);
-    });
-    if started.is_err() {
+    let Some(guest) = Guest::new() else {
         kernel.area.give_slot(slot);
         return None;
-    }
+    };
+    slot.program().store(guest.address(), Ordering::Relaxed);
+    // SAFETY: the slot is nobody's yet.
+    unsafe { slot.ask(abi::NR_BOOT, &[0; 6]) };
+    run_carriers::park_new(kernel, slot);
+    slot.state().store(abi::THREAD_POSTED, Ordering::Release);
     Some(slot)
 }
 
 /// The host operation `call_in`.
 pub fn call_in(slot: ThreadSlot) {
-    let program = slot.program().load(Ordering::Relaxed) as *const abi::Program;
-    if program.is_null() {
-        return;
-    }
-    // SAFETY: a program's thread has the block as long as its task.
-    let tid = unsafe {
-        // First: a signal that finds the thread in the kernel, for others' tasks, is one
-        // to the CPU there, and tells the thread nothing.
-        run_block::call_in(program);
-        (&raw const (*program).tid).read_volatile()
-    };
+    let Some(guest) = Guest::of(slot) else { return };
+    // First: a signal that finds the thread in the kernel, for others' tasks, is one to
+    // the CPU there, and tells the thread nothing.
+    guest.call_in();
+    let tid = guest.carrier().load(Ordering::SeqCst);
     if tid != 0 {
         crate::signals::inject(std::process::id(), thread::Tid(tid.into()));
     }
 }
 
-/// No thread is in a program's code after this, until the kernel has told it anew that it
-/// may. Waits for the host to run those that are.
-pub fn stop_all(kernel: &Inner) {
-    let program = |slot: ThreadSlot| slot.program().load(Ordering::Relaxed) as *const _;
-    kernel.area.with_programs(|slot| {
-        // SAFETY: no slot of a program's thread is given back meanwhile.
-        unsafe { run_block::call_in(program(slot)) };
-        // SAFETY: as above.
-        if unsafe { run_block::is_out(program(slot)) } {
+/// The host operation `stop`: this thread is not in its program's code any more, until the
+/// kernel has told it anew that it may. `wait`: the host has run it until it was out.
+pub fn stop(slot: ThreadSlot, wait: bool) {
+    let Some(guest) = Guest::of(slot) else { return };
+    if !wait {
+        guest.call_in();
+        if guest.is_out() {
             call_in(slot);
         }
-    });
-    kernel.area.with_programs(|slot| {
-        for tries in 0u32.. {
-            // SAFETY: as above.
-            if !unsafe { run_block::is_out(program(slot)) } {
-                return;
-            }
-            wait_a_little(tries);
+        return;
+    }
+    for tries in 0u32.. {
+        if !guest.is_out() {
+            return;
         }
-    });
+        wait_a_little(tries);
+    }
 }
 
 /// For a thread that has a signal to take: soon on another processor, on this one when it

@@ -1,4 +1,4 @@
-//! What a host thread that runs a program keeps beside its stack: what the way into the
+//! What a host thread that runs programs keeps beside its stack: what the way into the
 //! program and back needs (`run_enter.rs`), and signal handlers (`run_handlers.rs`). While
 //! the program runs, the FS base is the program's: no thread-local storage, no libc.
 //!
@@ -18,12 +18,12 @@ use crate::cpu::{self, Cpu, CpuNumber};
 use crate::inner::Inner;
 use crate::run_enter::tane_run_enter;
 use crate::run_gate;
+use crate::run_guest::{Guest, GuestState};
 use crate::thread_slot::ThreadSlot;
 use std::io;
 use std::mem::{offset_of, MaybeUninit};
 use std::ptr;
-use std::sync::atomic::{fence, AtomicU8, Ordering};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 pub const MAGIC: u64 = 0x6d61_7267_6f72_7074;
 /// Room for the block, whole pages.
@@ -40,10 +40,6 @@ const MAPPED: usize = BLOCK_AT + FROM_BASE;
 
 const _: () = assert!(size_of::<abi::Caller>() <= abi::VCPU_SIZE);
 
-/// x87, SSE, AVX and AVX-512: what is saved. Protection keys stay as they are.
-const FEATURES: u64 = 0xe7;
-const XSTATE_SIZE: usize = 2816;
-
 /// Selector values of syscall user dispatch.
 pub const ALLOW: u8 = 0;
 pub const BLOCK: u8 = 1;
@@ -51,17 +47,13 @@ pub const BLOCK: u8 = 1;
 /// The attack in cli/tests/prisoner/escape.c finds the selector in it.
 #[repr(C, align(64))]
 pub struct Block {
-    xstate: [u8; XSTATE_SIZE],
     pub magic: u64,
-    pub program: abi::Program,
+    /// Whose program this thread is in; may be null otherwise.
+    pub guest: *mut GuestState,
     pub host_sp: u64,
     pub host_fs: u64,
     /// 1: system calls of this thread are the program's.
     pub selector: AtomicU8,
-    /// 1: do not go out, ask for signals.
-    pub called: AtomicU8,
-    /// 1: in the program, on the way there or on the way back.
-    pub out: AtomicU8,
     pub reason: AtomicU8,
     /// 1: no call goes the short way through the gate.
     pub slow: AtomicU8,
@@ -73,8 +65,6 @@ pub struct Block {
     pub slot: u64,
     /// The kernel's: `tane_image.call`.
     pub call: u64,
-    /// `program.xfeatures`, when the vector registers are there.
-    pub features: u64,
     /// Where the call under way by the gate goes on.
     pub resume: u64,
     /// What the kernel gave back, if that was not the end of it.
@@ -120,11 +110,8 @@ pub const CALL_AT_GATE: u8 = 3;
 pub const DISTURBED: u8 = 4;
 pub const ENDED: u8 = 5;
 
-/// A block that is this thread's, or will be another's. Unmapped when dropped.
+/// This thread's block. Unmapped when dropped.
 pub struct Owned(*mut Block);
-
-// SAFETY: a mapping like any other; one thread at a time uses it.
-unsafe impl Send for Owned {}
 
 impl Owned {
     pub fn new(kernel: &Inner) -> io::Result<Self> {
@@ -143,11 +130,6 @@ impl Owned {
             }
             let block = at.byte_add(BLOCK_AT).cast::<Block>();
             (*block).magic = MAGIC;
-            (*block).program.xstate = &raw const (*block).xstate as u64;
-            let (features, size) = vector_state();
-            (*block).program.xfeatures = features;
-            (*block).features = features;
-            (*block).program.xstate_size = size;
             (*block).self_ = block;
             (*block).gate = run_gate::address();
             (*block).call = kernel.gate.call_address();
@@ -182,12 +164,6 @@ impl Owned {
         }
     }
 
-    /// What `tane_thread.program` says.
-    pub fn address(&self) -> u64 {
-        // SAFETY: ours.
-        unsafe { &raw const (*self.0).program as u64 }
-    }
-
     /// Make it this thread's: its signal stack, and whose system calls are the
     /// program's.
     pub fn install(&self) -> io::Result<()> {
@@ -200,7 +176,6 @@ impl Owned {
         };
         // SAFETY: the block lives as long as the thread; the selector is in it.
         unsafe {
-            (*self.0).program.tid = crate::thread::tid();
             (*self.0).host_fs = rdfsbase();
             if libc::sigaltstack(&raw const stack, ptr::null_mut()) != 0 {
                 return Err(io::Error::last_os_error());
@@ -228,27 +203,19 @@ impl Owned {
         unsafe { &*self.0 }
     }
 
-    /// The program's registers.
+    /// Go out with the guest's registers, until its program comes in. `slow`: its calls
+    /// shall all end this, also those by the gate.
     ///
     /// # Safety
-    /// The task exists, and is not inside the kernel.
-    #[allow(clippy::mut_from_ref)]
-    pub unsafe fn regs(&self) -> &mut abi::PtRegs {
-        // SAFETY: the kernel has written it; as the caller promises.
-        unsafe { &mut *(self.block().program.regs as *mut abi::PtRegs) }
-    }
-
-    /// Go out with the registers that are there, until the program comes in. `slow`: its
-    /// calls shall all end this, also those by the gate.
-    ///
-    /// # Safety
-    /// As for [`Self::regs`]; the block is this thread's, whose slot that is.
-    pub unsafe fn enter(&self, slot: ThreadSlot, slow: bool) -> Reason {
+    /// The block is this thread's, and so is the guest, whose slot that is and whose task
+    /// exists and is not inside the kernel.
+    pub unsafe fn enter(&self, guest: Guest, slot: ThreadSlot, slow: bool) -> Reason {
         self.block().reason.store(CALLED, Ordering::Relaxed);
         self.block().slow.store(slow.into(), Ordering::Relaxed);
         // SAFETY: comes back as from any function, with all registers it must keep. What
         // the kernel has spared since were registers of the host's code.
         unsafe {
+            (*self.0).guest = guest.state();
             (*self.0).slot = slot.address();
             let caller = self.0.byte_add(CALLER_AT).cast::<abi::Caller>();
             (&raw mut (*caller).saved).write(0);
@@ -269,41 +236,10 @@ impl Owned {
             // SAFETY: written by a handler of this thread.
             TRAP => Reason::Trap(unsafe { (*self.0).trap }),
             _ => {
-                self.block().called.store(0, Ordering::Relaxed);
+                guest.was_called_in();
                 Reason::Called
             }
         }
-    }
-
-    /// Have the next [`Self::enter`] ask for signals at once.
-    pub fn call_in(&self) {
-        self.block().called.store(1, Ordering::Relaxed);
-    }
-}
-
-/// The same from any thread, for the block that this is part of.
-///
-/// # Safety
-/// The block exists.
-pub unsafe fn call_in(program: *const abi::Program) {
-    // SAFETY: as the caller promises; the flag is an atomic, and nobody writes to what
-    // else the reference would cover.
-    unsafe {
-        let block = program.byte_sub(offset_of!(Block, program)).cast::<Block>();
-        (*block).called.store(1, Ordering::SeqCst);
-    }
-}
-
-/// Whether its thread may be in the program: not, once it was called in and this was false.
-///
-/// # Safety
-/// The block exists.
-pub unsafe fn is_out(program: *const abi::Program) -> bool {
-    // SAFETY: as the caller promises; the flag is an atomic.
-    unsafe {
-        let block = program.byte_sub(offset_of!(Block, program)).cast::<Block>();
-        fence(Ordering::SeqCst);
-        (*block).out.load(Ordering::SeqCst) != 0
     }
 }
 
@@ -313,42 +249,13 @@ impl Drop for Owned {
         // SAFETY: the thread's own state, if it is this one's; nobody uses the block
         // any more.
         unsafe {
-            if (*self.0).program.tid == crate::thread::tid() {
-                libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0);
-                let mut none: libc::stack_t = MaybeUninit::zeroed().assume_init();
-                none.ss_flags = libc::SS_DISABLE;
-                libc::sigaltstack(&raw const none, ptr::null_mut());
-            }
+            libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0);
+            let mut none: libc::stack_t = MaybeUninit::zeroed().assume_init();
+            none.ss_flags = libc::SS_DISABLE;
+            libc::sigaltstack(&raw const none, ptr::null_mut());
             libc::munmap(self.0.byte_sub(BLOCK_AT).cast(), MAPPED);
         }
     }
-}
-
-/// The features that are saved, and where XSAVE's standard format ends with them. Asked
-/// once: each `cpuid` leaves a virtual machine.
-fn vector_state() -> (u64, u32) {
-    static STATE: OnceLock<(u64, u32)> = OnceLock::new();
-    *STATE.get_or_init(ask_for_vector_state)
-}
-
-fn ask_for_vector_state() -> (u64, u32) {
-    use std::arch::x86_64::{__cpuid_count, _xgetbv};
-    #[target_feature(enable = "xsave")]
-    unsafe fn xcr0() -> u64 {
-        // SAFETY: the caller has seen that the instruction is there.
-        unsafe { _xgetbv(0) }
-    }
-    // SAFETY: `possible` has looked for XSAVE.
-    let features = unsafe { xcr0() } & FEATURES;
-    let mut size = 576;
-    for component in 2..8 {
-        if features >> component & 1 != 0 {
-            let leaf = __cpuid_count(0xd, component);
-            size = size.max(leaf.ebx + leaf.eax);
-        }
-    }
-    assert!(size as usize <= XSTATE_SIZE, "XSAVE's area is larger");
-    (features, size)
 }
 
 /// Whether the processor and the host's kernel can do it at all.

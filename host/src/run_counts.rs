@@ -32,8 +32,6 @@ pub struct ProgramCounts {
     pub faults: u64,
     /// How often a thread was called in for signals.
     pub signals: u64,
-    /// How often another process was asked for (fork, vfork, clone), which there is not.
-    pub refused_processes: u64,
 }
 
 #[derive(Default)]
@@ -49,7 +47,6 @@ pub struct Counts {
     by_signal: AtomicU64,
     faults: AtomicU64,
     signals: AtomicU64,
-    refused: AtomicU64,
 }
 
 impl Counts {
@@ -60,7 +57,6 @@ impl Counts {
             by_signal: AtomicU64::new(0),
             faults: AtomicU64::new(0),
             signals: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
         }
     }
 
@@ -72,13 +68,8 @@ impl Counts {
         self.on.load(Relaxed)
     }
 
-    /// A system call, which `call` makes.
+    /// A system call, which `call` makes, while they are counted.
     pub fn call(&self, number: i64, call: impl FnOnce() -> i64) -> i64 {
-        if !self.on.load(Relaxed) {
-            let answer = call();
-            self.refuse(number, answer);
-            return answer;
-        }
         let index = usize::try_from(number).map_or(OTHERS, |number| number.min(OTHERS));
         let one = &self.calls[index];
         if [libc::SYS_exit, libc::SYS_exit_group].contains(&number) {
@@ -93,15 +84,7 @@ impl Counts {
         one.errors
             .fetch_add(ERRORS.contains(&answer).into(), Relaxed);
         one.nanoseconds.fetch_add(passed, Relaxed);
-        self.refuse(number, answer);
         answer
-    }
-
-    fn refuse(&self, number: i64, answer: i64) {
-        let forks = [libc::SYS_clone, libc::SYS_fork, libc::SYS_vfork];
-        if answer == -i64::from(libc::ENOSYS) && forks.contains(&number) {
-            self.refused.fetch_add(1, Relaxed);
-        }
     }
 
     pub fn by_signal(&self) {
@@ -128,7 +111,6 @@ impl Counts {
             calls_by_signal: self.by_signal.load(Relaxed),
             faults: self.faults.load(Relaxed),
             signals: self.signals.load(Relaxed),
-            refused_processes: self.refused.load(Relaxed),
         }
     }
 }

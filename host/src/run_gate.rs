@@ -13,11 +13,12 @@
 
 use crate::abi;
 use crate::run_block::{Block, CALLER_AT, CALL_AT_GATE, DISTURBED, ENDED, FROM_BASE};
+use crate::run_guest::GuestState;
 use std::arch::global_asm;
 use std::mem::offset_of;
 
-/// Calls that need all of the program's registers in the kernel, or leave for good: the
-/// numbers below 512 that do not go this way.
+/// Calls that need all of the program's registers in the kernel, leave for good, or ask
+/// about the way in: the numbers below 512 that do not go this way.
 static SLOW_CALLS: [u8; KNOWN] = {
     let mut table = [0; KNOWN];
     let slow = [
@@ -30,6 +31,9 @@ static SLOW_CALLS: [u8; KNOWN] = {
         libc::SYS_exit_group,
         libc::SYS_execveat,
         libc::SYS_clone3,
+        // They tell how long the program has run, which is known where it comes in.
+        libc::SYS_times,
+        libc::SYS_getrusage,
     ];
     let mut at = 0;
     while at < slow.len() {
@@ -52,7 +56,8 @@ global_asm!(
     // rcx: where to go on; r11: behind the program's `syscall`
     "tane_run_gate:",
     "mov gs:[{resume} - {from_base}], rcx",
-    "mov rcx, gs:[{regs} - {from_base}]",
+    "mov rcx, gs:[{guest} - {from_base}]",
+    "mov rcx, [rcx + {regs}]",
     "mov [rcx + {rip}], r11",
     "mov [rcx + {rcx}], r11",
     "mov eax, eax",
@@ -79,11 +84,12 @@ global_asm!(
     "test r11d, {special}",
     "jnz 5f",
     "2:",
+    "mov r13, [rbx + {guest}]",
     "rdfsbase rbp",
-    "mov [rbx + {fs_base}], rbp",
+    "mov [r13 + {fs_base}], rbp",
     "mov rbp, [rbx + {host_fs}]",
     "wrfsbase rbp",
-    "mov byte ptr [rbx + {out}], 0",
+    "mov byte ptr [r13 + {out}], 0",
     "mov byte ptr [rbx + {selector}], 0",
     "test r11d, {special}",
     "jnz 6f",
@@ -96,7 +102,7 @@ global_asm!(
     "jne 6f",
     // Inside, then whose it is: who takes it away looks in the other order.
     "mov rbp, [rbx + {slot}]",
-    "mov qword ptr [rbx + {xfeatures}], 0",
+    "mov qword ptr [r13 + {xfeatures}], 0",
     "mov dword ptr [rbp + {inside}], 1",
     "cmp gs:[{bias} - {page}], rbp",
     "jne 7f",
@@ -104,13 +110,13 @@ global_asm!(
     "mov gs:[{caller} - {page}], r12",
     "sub rsp, 8",
     "call [rbx + {call}]",
-    // rbx and rbp are kept; r12 too.
+    // rbx and rbp are kept; r12 and r13 too.
     "add rsp, 8",
     "test rdx, rdx",
     "jnz 8f",
     // In the program again as far as others can see, then no longer inside: who finds it
-    // outside finds that it is to be called in (run::stop_all).
-    "mov byte ptr [rbx + {out}], 1",
+    // outside finds that it is to be called in (run::stop).
+    "mov byte ptr [r13 + {out}], 1",
     "mov dword ptr [rbp + {inside}], 0",
     "mov rcx, gs:[{bias} - {page}]",
     "xor rcx, rbp",
@@ -121,21 +127,22 @@ global_asm!(
     "lea rcx, [rax + {restart_last}]",
     "cmp rcx, {restarts}",
     "mov rdi, rbx",
-    "mov rsi, [rdi + {regs}]",
+    "mov rsi, [r13 + {regs}]",
     "mov [rsi + {rax}], rax",
     "jbe 9f",
     "cmp qword ptr [r12 + {saved}], 0",
     "jne 4f",
     "3:",
-    "mov rax, [rdi + {features}]",
-    "mov [rdi + {xfeatures}], rax",
+    "mov rax, [r13 + {features}]",
+    "mov [r13 + {xfeatures}], rax",
     // rdi: block, rsi: the program's registers, rsp: host_sp
     ".globl tane_run_gate_out",
     "tane_run_gate_out:",
     "mov byte ptr [rdi + {selector}], 1",
-    "cmp byte ptr [rdi + {called}], 0",
+    "mov rbx, [rdi + {guest}]",
+    "cmp byte ptr [rbx + {called}], 0",
     "jne 10f",
-    "mov rax, [rdi + {fs_base}]",
+    "mov rax, [rbx + {fs_base}]",
     "wrfsbase rax",
     "mov r11, [rsi + {eflags}]",
     "mov eax, r11d",
@@ -200,13 +207,14 @@ global_asm!(
     "xrstor64 [rbx + {caller_at} + {xsave}]",
     "mov qword ptr [rbx + {caller_at} + {saved}], 0",
     "12:",
-    "mov rcx, [rbx + {xstate}]",
+    "mov rsi, [rbx + {guest}]",
+    "mov rcx, [rsi + {xstate}]",
     "mov rdi, rbx",
-    "mov eax, [rbx + {features}]",
+    "mov eax, [rsi + {features}]",
     "xor edx, edx",
     "xsave64 [rcx]",
-    "mov rax, [rbx + {features}]",
-    "mov [rbx + {xfeatures}], rax",
+    "mov rax, [rsi + {features}]",
+    "mov [rsi + {xfeatures}], rax",
     "jmp tane_run_back",
     table = sym SLOW_CALLS,
     known = const KNOWN,
@@ -221,22 +229,23 @@ global_asm!(
     caller_at = const CALLER_AT,
     page = const abi::VCPU_SIZE,
     self_ = const offset_of!(Block, self_),
+    guest = const offset_of!(Block, guest),
     resume = const offset_of!(Block, resume),
     host_sp = const offset_of!(Block, host_sp),
     host_fs = const offset_of!(Block, host_fs),
-    called = const offset_of!(Block, called),
-    out = const offset_of!(Block, out),
+    called = const offset_of!(GuestState, called),
+    out = const offset_of!(GuestState, out),
     selector = const offset_of!(Block, selector),
     reason = const offset_of!(Block, reason),
     slow = const offset_of!(Block, slow),
     slot = const offset_of!(Block, slot),
     call = const offset_of!(Block, call),
     exit = const offset_of!(Block, exit),
-    features = const offset_of!(Block, features),
-    regs = const offset_of!(Block, program) + offset_of!(abi::Program, regs),
-    fs_base = const offset_of!(Block, program) + offset_of!(abi::Program, fs_base),
-    xstate = const offset_of!(Block, program) + offset_of!(abi::Program, xstate),
-    xfeatures = const offset_of!(Block, program) + offset_of!(abi::Program, xfeatures),
+    features = const offset_of!(GuestState, features),
+    regs = const offset_of!(GuestState, program) + offset_of!(abi::Program, regs),
+    fs_base = const offset_of!(GuestState, program) + offset_of!(abi::Program, fs_base),
+    xstate = const offset_of!(GuestState, program) + offset_of!(abi::Program, xstate),
+    xfeatures = const offset_of!(GuestState, program) + offset_of!(abi::Program, xfeatures),
     saved = const offset_of!(abi::Caller, saved),
     xsave = const offset_of!(abi::Caller, xsave),
     inside = const offset_of!(abi::Thread, inside),

@@ -43,7 +43,7 @@ fn divert(block: *mut Block, regs: &mut [i64; 23], to: unsafe extern "sysv64" fn
 /// In a handler: what the gate has loaded since `tane_run_gate_out` it loads once more.
 fn go_out_again(block: *mut Block, regs: &mut [i64; 23]) {
     // SAFETY: of this thread.
-    let (sp, theirs) = unsafe { ((*block).host_sp, (*block).program.regs) };
+    let (sp, theirs) = unsafe { ((*block).host_sp, (*(*block).guest).program.regs) };
     regs[libc::REG_RSP as usize] = sp as i64;
     regs[libc::REG_RDI as usize] = block as i64;
     regs[libc::REG_RSI as usize] = theirs as i64;
@@ -55,7 +55,7 @@ fn go_out_again(block: *mut Block, regs: &mut [i64; 23]) {
 fn save(block: *mut Block, regs: &[i64; 23], call: u64) {
     let get = |reg: i32| regs[reg as usize] as u64;
     // SAFETY: the task is not inside the kernel: its thread is in the program.
-    let to = unsafe { &mut *((*block).program.regs as *mut abi::PtRegs) };
+    let to = unsafe { &mut *((*(*block).guest).program.regs as *mut abi::PtRegs) };
     to.r15 = get(libc::REG_R15);
     to.r14 = get(libc::REG_R14);
     to.r13 = get(libc::REG_R13);
@@ -139,7 +139,7 @@ pub unsafe fn trap(signal: i32, info: *const libc::siginfo_t, context: *mut libc
             code,
         };
         if entering {
-            (*((*block).program.regs as *mut abi::PtRegs)).orig_rax = u64::MAX;
+            (*((*(*block).guest).program.regs as *mut abi::PtRegs)).orig_rax = u64::MAX;
             divert(block, regs, tane_run_back, TRAP);
         } else {
             save(block, regs, u64::MAX);
@@ -168,7 +168,7 @@ pub unsafe fn called(context: *mut libc::c_void) {
             divert(block, regs, tane_run_left, CALLED);
             return;
         }
-        (*block).called.store(1, Ordering::Relaxed);
+        // Who sent it has said so before: this one may have gone on with another.
         if is_in_program(block) && matches!(place, Some(Place::Out)) {
             go_out_again(block, regs);
         }

@@ -55,6 +55,15 @@ fn serve(kernel: &Inner, cpu: Cpu) {
         if kernel.is_dead() {
             return;
         }
+        if kernel
+            .clock
+            .lead()
+            .is_some_and(|lead| lead.stand_aside(cpu, seen))
+        {
+            continue;
+        }
+        // Of those that came while who was inside went on there.
+        kernel.see_to_guests();
         let deadline = cpu.deadline().load(Ordering::SeqCst);
         if deadline <= kernel.clock.time() {
             raise_timer(cpu, deadline);
@@ -86,7 +95,7 @@ fn serve(kernel: &Inner, cpu: Cpu) {
 }
 
 /// The kernel sets the next deadline when it handles the interrupt.
-fn raise_timer(cpu: Cpu, deadline: u64) {
+pub fn raise_timer(cpu: Cpu, deadline: u64) {
     cpu.deadline()
         .compare_exchange(deadline, u64::MAX, Ordering::SeqCst, Ordering::SeqCst)
         .ok();
@@ -166,6 +175,9 @@ fn run(kernel: &Inner, cpu: Cpu, tid: Tid) {
 /// deadline is read: whoever sets an earlier one sees it and kicks. A deadline
 /// that time alone does not bring is looked at now and then.
 fn sleep(kernel: &Inner, cpu: Cpu, seen: u32) {
+    if kernel.clock.is_led() {
+        return;
+    }
     cpu.sleep_until().store(u64::MAX, Ordering::SeqCst);
     let deadline = cpu.deadline().load(Ordering::SeqCst);
     let still = kernel.clock.is_still();

@@ -62,7 +62,11 @@ static KERNELS: [Entry; MAX_KERNELS] = [const {
 /// The handlers that were there before ours, by signal number.
 static PREVIOUS: [AtomicPtr<libc::sigaction>; 65] = [const { AtomicPtr::new(ptr::null_mut()) }; 65];
 
-/// How many kernels there are; the lock orders registration.
+/// Who is asked first of each fault, or null ([`look_first`]).
+static LOOK: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
+/// How many kernels there are, and one more if somebody is asked; the lock orders
+/// registration.
 static COUNT: Mutex<usize> = Mutex::new(0);
 
 /// Nobody registers a kernel while it exists.
@@ -111,6 +115,35 @@ pub fn register(kernel: &Inner) -> bool {
     }
     *count += 1;
     true
+}
+
+/// Whether a signal was a fault of its own, which it has dealt with. It is given what the
+/// host gives to a handler (sigaction(2)), and runs as one.
+pub type Look = unsafe fn(i32, *mut libc::siginfo_t, *mut libc::c_void) -> bool;
+
+/// From now on this is asked of each fault first, whatever kernels come and go: two
+/// handlers that each pass on to the other, since they came in another order the second
+/// time, would not end. There is one who asks.
+pub fn look_first(look: Look) {
+    let mut count = lock();
+    if LOOK.swap(look as *mut (), Ordering::AcqRel).is_null() {
+        if *count == 0 {
+            install();
+        }
+        *count += 1;
+    }
+}
+
+/// # Safety
+/// As for [`handler`].
+unsafe fn looked_first(
+    signal: i32,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) -> bool {
+    let look = LOOK.load(Ordering::Acquire);
+    // SAFETY: of look_first; the arguments are as it wants them.
+    !look.is_null() && unsafe { std::mem::transmute::<*mut (), Look>(look)(signal, info, context) }
 }
 
 /// The reverse; the last kernel takes the handlers with it.
@@ -227,6 +260,11 @@ pub(crate) unsafe extern "C" fn handler(
             // SAFETY: what the host gave us.
             unsafe { chain(signal, info, context) };
         }
+        return;
+    }
+
+    // SAFETY: what the host gave us.
+    if unsafe { looked_first(signal, info, context) } {
         return;
     }
 

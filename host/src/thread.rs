@@ -150,11 +150,13 @@ pub fn attach_process(kernel: &Arc<Inner>, program: u64) -> Result<(i32, Caller)
 
 /// This thread's calls are those of the task that this slot is for.
 pub fn adopt(kernel: &Arc<Inner>, slot: ThreadSlot) -> Caller {
+    adopt_as(kernel, slot, kernel.tid())
+}
+
+/// The same, of a thread that knows its number.
+pub fn adopt_as(kernel: &Arc<Inner>, slot: ThreadSlot, tid: Tid) -> Caller {
     slot.owner().store(bias::me(), Ordering::Relaxed);
-    let caller = Caller {
-        slot,
-        tid: kernel.tid(),
-    };
+    let caller = Caller::new(slot, tid);
     ATTACHMENTS.with(|list| {
         list.borrow_mut().0.push(Attachment {
             kernel: Arc::downgrade(kernel),
@@ -165,6 +167,12 @@ pub fn adopt(kernel: &Arc<Inner>, slot: ThreadSlot) -> Caller {
     });
     LAST.set(Some((kernel.id, caller)));
     caller
+}
+
+/// This thread is no task's any more, which goes on elsewhere or has ended.
+pub fn part(kernel: &Inner) {
+    LAST.set(None);
+    ATTACHMENTS.with(|list| list.borrow_mut().0.retain(|a| a.id != kernel.id));
 }
 
 /// The end of a thread that was attached as a program's: its task ends, if it has not.
@@ -301,7 +309,7 @@ impl Inner {
             return Err(-pid as i32);
         }
         slot.owner().store(bias::me(), Ordering::Relaxed);
-        Ok(Caller { slot, tid })
+        Ok(Caller::new(slot, tid))
     }
 
     pub fn detach(&self, caller: Caller) {

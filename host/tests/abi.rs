@@ -98,13 +98,14 @@ fn the_rust_structures_are_those_of_the_header() {
             notify,
             call_in,
             new_thread,
+            stop,
         ]
     );
     fields!(
         c,
         "tane_program",
         abi::Program,
-        [regs, fs_base, xstate, xfeatures, xstate_size, tid]
+        [regs, fs_base, xstate, xfeatures, xstate_size, tid, ran]
     );
     fields!(
         c,

@@ -267,6 +267,27 @@ fn call_that_waits(has_called: bool, words: &str) {
 }
 
 #[test]
+fn a_call_of_another_moment_is_not_done() {
+    let k = boot();
+    assert_eq!(k.moment(), 0);
+    let make = |moment, path: &std::ffi::CStr| {
+        let args = [path.as_ptr() as u64, 0o755, 0, 0, 0, 0];
+        // SAFETY: a string.
+        unsafe { k.syscall_within(moment, libc::SYS_mkdir, args) }
+    };
+    let checkpoint = k.checkpoint().expect("a checkpoint");
+    assert_eq!((checkpoint.moment(), k.moment()), (0, 1));
+    assert_eq!(make(0, c"/m"), None);
+    assert_eq!(make(1, c"/m"), Some(0));
+    let mut ended = None;
+    k.rollback_and(&checkpoint, |moment| ended = Some(moment))
+        .expect("goes back");
+    assert_eq!((ended, k.moment()), (Some(1), 2));
+    assert_eq!(make(1, c"/m"), None);
+    assert_eq!(make(2, c"/m"), Some(0));
+}
+
+#[test]
 fn what_cannot_be_is_an_error_that_says_why() {
     let (k, other) = (boot(), boot());
     let checkpoint = k.checkpoint().expect("a checkpoint");

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! backend.rs    Backend: the contract
+//! host_files.rs   who opens files of the host
 //! host_reads.rs   bytes that files of the host have: many with few calls
 //! raw.rs        a file or block device of the host
 //!   lock.rs       its locks while in use: flock and QEMU's
@@ -56,6 +57,7 @@ mod fault;
 mod foreign;
 mod format;
 mod fuzz;
+mod host_files;
 mod host_reads;
 mod host_use;
 mod http;
@@ -93,6 +95,7 @@ pub use fault::{Failure, Fault, Operation};
 pub use format::{detect, Format};
 #[doc(hidden)]
 pub use fuzz::fuzz_container;
+pub use host_files::{open_by, open_host_file};
 pub use host_reads::HostReads;
 pub use http::{is_beside, Login};
 pub use lock::{Lock, Patience};

@@ -3,13 +3,13 @@
 use crate::backend::Backend;
 use crate::crypt::{Encryption, Locked};
 use crate::format::{detect, Format};
+use crate::host_files::open_host_file;
 use crate::host_use;
 use crate::http::{self, Url};
 use crate::neighbours::Neighbours;
 use crate::options::{ImageOptions, Layer};
 use crate::raw::{Access, Raw};
 use crate::{android, dmg, ewf, qcow, qed, redo, split, stream, vdi, vhd, vhdx, vmdk};
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -103,7 +103,10 @@ impl<'a> Opener<'a> {
                 if !kind.is_file() && !kind.is_block_device() {
                     return Err(io::ErrorKind::InvalidInput.into());
                 }
-                Arc::new(Raw::from_file(File::open(path)?, Access::default())?)
+                Arc::new(Raw::from_file(
+                    open_host_file(path, false, 0)?,
+                    Access::default(),
+                )?)
             }
             None => {
                 let direct = self.options.direct;

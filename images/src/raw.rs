@@ -3,13 +3,14 @@
 use crate::backend::{check_range, in_steps, refuse_write, Backend, HostRange};
 use crate::buffers::{buffer, total, Buffers};
 use crate::direct::Direct;
+use crate::host_files::open_host_file;
 use crate::host_use;
 use crate::lock::{Lock, Patience};
 use crate::transfer::{fallocate, read_at_once, read_full, write_at_once, write_full, AtOnce};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -100,9 +101,7 @@ impl Raw {
             // Without O_CREAT it means: fail if the host has it mounted.
             flags |= libc::O_EXCL;
         }
-        let mut options = OpenOptions::new();
-        options.read(true).write(access.write).custom_flags(flags);
-        let opened = options.open(path);
+        let opened = open_host_file(path, access.write, flags);
         opened.map_err(|e| match e.raw_os_error() {
             Some(libc::EROFS | libc::EACCES | libc::EPERM) if access.write => {
                 named(e, "cannot be opened for writing (open it read-only?): ")

@@ -33,6 +33,8 @@ pub const ARCH_SET_FS: u32 = 0x1002;
 const ARCH_GET_GS: u32 = 0x1004;
 const PR_SET_VMA: u32 = 0x5356_4d41;
 const PR_SET_SYSCALL_USER_DISPATCH: u32 = 59;
+/// linux/userfaultfd.h
+const UFFD_USER_MODE_ONLY: i32 = 1;
 
 pub fn set(table: &mut Table, calls: &[i64], verdict: &Verdict) {
     for nr in calls {
@@ -86,6 +88,26 @@ fn keep(table: &mut Table, fds: &[RawFd]) {
     };
     only(table, libc::SYS_close, other(0));
     only(table, libc::SYS_dup2, other(1));
+}
+
+/// Sockets that come connected: waiting for them, their end. Nothing that takes an address,
+/// asks a socket or sets another option.
+fn connected_sockets(t: &mut Table) {
+    let wait = [libc::SYS_epoll_ctl, libc::SYS_epoll_wait];
+    set(t, &wait, &Verdict::Allow);
+    let epoll = libc::EPOLL_CLOEXEC as u32;
+    only(t, libc::SYS_epoll_create1, vec![vec![equals(0, epoll)]]);
+    let word = (libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) as u32;
+    only(t, libc::SYS_eventfd2, vec![vec![equals(1, word)]]);
+    let closed_on_exec = libc::MSG_CMSG_CLOEXEC as u32;
+    only(t, libc::SYS_recvmsg, vec![vec![equals(2, closed_on_exec)]]);
+    set(t, &[libc::SYS_shutdown], &Verdict::Allow);
+    // Whether closing one tells its peer that it has failed.
+    let linger = vec![
+        equals(1, libc::SOL_SOCKET as u32),
+        equals(2, libc::SO_LINGER as u32),
+    ];
+    only(t, libc::SYS_setsockopt, vec![linger]);
 }
 
 /// The list of this jail; the number of the timer that it must not touch.
@@ -143,6 +165,8 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
         ECHO,
         if jail.changes() { CHANGING } else { &[] },
         if jail.network { WAITING } else { &[] },
+        if jail.checkpoints { WRITTEN } else { &[] },
+        if jail.watches() { WATCHING } else { &[] },
     ];
     one_of(t, libc::SYS_ioctl, 1, &requests.concat());
     // Not F_SETOWN: it would have signals sent to others.
@@ -204,6 +228,11 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
             &Verdict::Refuse(libc::EACCES),
         );
     }
+    if jail.watches() {
+        // Of this process's own faults; nobody is ever told of one.
+        let flags = (libc::O_CLOEXEC | UFFD_USER_MODE_ONLY) as u32;
+        only(t, libc::SYS_userfaultfd, vec![vec![equals(0, flags)]]);
+    }
     if jail.boots {
         // A second jail may follow.
         let more = [
@@ -250,11 +279,17 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
         let verdict = Verdict::OneOf(0, families.to_vec(), libc::EAFNOSUPPORT);
         t.insert(libc::SYS_socket as u32, verdict);
     }
+    if jail.accepts {
+        set(t, &[libc::SYS_accept4], &Verdict::Allow);
+    }
+    if jail.connected {
+        connected_sockets(t);
+    }
     if jail.terminal {
         set(t, TERMINAL, &Verdict::Allow);
-        // Whoever writes the history makes its directory, which is there, and takes no
-        // other answer for that.
-        t.insert(libc::SYS_mkdir as u32, Verdict::Refuse(libc::EEXIST));
+    }
+    if jail.unpacks {
+        set(t, &[libc::SYS_fstatfs], &Verdict::Allow);
     }
     if jail.handed {
         set(t, &[libc::SYS_recvmsg], &Verdict::Allow);

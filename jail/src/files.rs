@@ -44,6 +44,11 @@ pub fn spawn_fenced(
             FENCED.fetch_sub(1, SeqCst);
         }
     }
+    if threads() == 1 {
+        // After a fork: those that were counted are its parent's.
+        FENCED.store(0, SeqCst);
+        STARTING.store(0, SeqCst);
+    }
     FENCED.fetch_add(1, SeqCst);
     let gone = Gone;
     STARTING.fetch_add(1, SeqCst);

@@ -46,7 +46,7 @@ mod programs;
 use std::fmt;
 use std::io;
 use std::os::fd::RawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use files::{spawn_fenced, Files};
@@ -65,12 +65,16 @@ pub struct Jail {
     /// Of these alone, if any are named.
     code: Option<Vec<RawFd>>,
     changes_code: bool,
+    checkpoints: bool,
     network: bool,
     exec: bool,
     handed: bool,
     hands: bool,
     names_only: bool,
     terminal: bool,
+    unpacks: bool,
+    connected: bool,
+    accepts: bool,
     attributes: bool,
     metadata: bool,
     devices: bool,
@@ -185,6 +189,14 @@ impl Jail {
         self
     }
 
+    /// Kernels go back to checkpoints: which of its own pages this process has written may
+    /// be asked for, and, while kernels are [booted](Self::boots), that the host takes note
+    /// of it (userfaultfd(2)).
+    pub fn checkpoints(&mut self, yes: bool) -> &mut Self {
+        self.checkpoints = yes;
+        self
+    }
+
     /// Sockets may be made and used.
     pub fn network(&mut self, yes: bool) -> &mut Self {
         self.network = yes;
@@ -257,9 +269,31 @@ impl Jail {
         self
     }
 
-    /// Somebody types, and it may be waited for with other things (epoll(7)).
+    /// A session: somebody types, and it may be waited for with other things (epoll(7)); it goes
+    /// to other directories (chdir(2)).
     pub fn terminal(&mut self, yes: bool) -> &mut Self {
         self.terminal = yes;
+        self
+    }
+
+    /// Something is unpacked into a file that is open: how much room is left there may be
+    /// asked for (fstatfs(2)).
+    pub fn unpacks(&mut self, yes: bool) -> &mut Self {
+        self.unpacks = yes;
+        self
+    }
+
+    /// Sockets that somebody else has connected are handed to this process, which waits for
+    /// them (epoll(7)), reads, writes and ends them. It can neither make one nor lead one
+    /// elsewhere: no call is left that takes an address.
+    pub fn connected(&mut self, yes: bool) -> &mut Self {
+        self.connected = yes;
+        self
+    }
+
+    /// With [`Self::network`]: connections are taken of sockets that listen already.
+    pub fn accepts(&mut self, yes: bool) -> &mut Self {
+        self.accepts = yes;
         self
     }
 
@@ -275,6 +309,21 @@ impl Jail {
     pub fn time(&mut self, limit: Duration) -> &mut Self {
         self.time = Some(limit);
         self
+    }
+
+    /// Whether a kernel may begin to watch its memory.
+    fn watches(&self) -> bool {
+        self.checkpoints && self.boots
+    }
+
+    /// Whether its rules name this file, or a directory that it is in: for who opens files for
+    /// another process, as the host may have no Landlock that says so too. Symlinks in `path`
+    /// are the caller's to follow.
+    pub fn names(&self, path: &Path, write: bool) -> bool {
+        let read: &[_] = if write { &[] } else { &self.read };
+        let rules = [read, &self.write, &self.create].concat();
+        let real = rules.iter().filter_map(|rule| rule.canonicalize().ok());
+        real.into_iter().any(|rule| path.starts_with(rule))
     }
 
     fn opens(&self) -> bool {

@@ -137,6 +137,8 @@ pub const NETWORK: &[i64] = &[
 ];
 
 pub const TERMINAL: &[i64] = &[
+    // Where what is named is looked for.
+    libc::SYS_chdir,
     libc::SYS_epoll_ctl,
     libc::SYS_epoll_wait,
     libc::SYS_epoll_pwait,
@@ -225,3 +227,12 @@ pub const ECHO: &[u32] = &[
 ];
 /// What chattr(1) does.
 pub const CHANGING: &[u32] = &[0x4008_6602, 0x401c_5820]; // FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR
+
+/// linux/userfaultfd.h: a kernel is about to watch what is written to its own memory.
+pub const WATCHING: &[u32] = &[UFFDIO_API, UFFDIO_REGISTER];
+/// linux/fs.h: which of its own pages a process has written.
+pub const WRITTEN: &[u32] = &[PAGEMAP_SCAN];
+
+const UFFDIO_API: u32 = 0xc018_aa3f;
+const UFFDIO_REGISTER: u32 = 0xc020_aa00;
+const PAGEMAP_SCAN: u32 = 0xc060_6610;

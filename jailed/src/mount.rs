@@ -18,19 +18,19 @@ use tane_worker::KernelCalls;
 pub struct Mount {
     /// Goes first: it has a descriptor there.
     tree: Tree,
-    there: Arc<There>,
+    there: Arc<RemoteMount>,
 }
 
 /// Who answers the tree's calls.
 #[derive(Debug)]
-struct There {
+struct RemoteMount {
     mount: tane_worker::Mount,
     image: tane_worker::Image,
 }
 
 impl Mount {
     pub(crate) fn new(image: tane_worker::Image, mount: tane_worker::Mount) -> Result<Mount> {
-        let there = Arc::new(There { mount, image });
+        let there = Arc::new(RemoteMount { mount, image });
         let kernel = Kernel::remote(there.clone());
         let tree = kernel.tree(there.mount.mount_point())?;
         Ok(Mount { tree, there })
@@ -55,7 +55,7 @@ impl Mount {
         drop(tree);
         let place: PathBuf = there.mount.mount_point().into();
         match Arc::into_inner(there) {
-            Some(There { mount, image: _ }) => mount.unmount().map_err(told),
+            Some(RemoteMount { mount, image: _ }) => mount.unmount().map_err(told),
             None => synced.and(Err(busy(&place))),
         }
     }
@@ -73,7 +73,7 @@ impl Deref for Mount {
     }
 }
 
-impl Linux for There {
+impl Linux for RemoteMount {
     unsafe fn call(&self, nr: i64, args: [u64; 6]) -> i64 {
         if nr == libc::SYS_close {
             // Nobody who drops a handle asks how that went, and half of all calls are it.
@@ -89,7 +89,7 @@ impl Linux for There {
     }
 }
 
-impl Remote for There {
+impl Remote for RemoteMount {
     fn dmesg(&self) -> String {
         self.image.dmesg().unwrap_or_default()
     }

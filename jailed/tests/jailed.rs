@@ -368,3 +368,45 @@ fn trees_are_copied_to_the_host_and_back_by_the_engine_of_the_command() {
     assert!(tally.failures().is_empty());
     assert_eq!(mount.read("again/os-release").expect("a file"), b"ID=new\n");
 }
+
+#[test]
+fn a_mount_is_shown_to_the_hosts_programs_while_its_linux_stays_jailed() {
+    let device = "/dev/fuse";
+    let opened = std::fs::File::options().read(true).write(true).open(device);
+    if let Err(e) = opened {
+        return tane_test_support::skip(format!("{device}: {e}"));
+    }
+    if !tane_test_support::has_root() {
+        return;
+    }
+    let s = scratch();
+    let Some(disk) = image(&s) else { return };
+    let (image, mount) = open(&disk, true);
+    let point = s.join("mnt");
+    std::fs::create_dir(&point).expect("a directory");
+    let shown = tane_fuse::HostMountOptions::new().mount(mount, &point);
+    let shown = shown.expect("it is mounted");
+    assert!(!has_a_kernel(std::process::id()));
+    let same = Command::new("diff")
+        .args(["-r", "-x", "lost+found"])
+        .args([&s.join("tree"), &point])
+        .status();
+    assert!(same.expect("diff").success());
+    let copied = Command::new("cp")
+        .arg("-a")
+        .args([s.join("tree"), point.join("copy")])
+        .status();
+    assert!(copied.expect("cp").success());
+    shown.unmount().expect("unmounted");
+    let mount = shown.wait().expect("the mount");
+    assert_eq!(mount.read("copy/long").expect("a file"), pattern());
+    mount.unmount().expect("all is in the image");
+    drop(image);
+    let mut fsck = tool("e2fsprogs", "e2fsck").expect("mke2fs was there");
+    assert!(fsck
+        .arg("-fn")
+        .arg(&disk)
+        .status()
+        .expect("e2fsck")
+        .success());
+}

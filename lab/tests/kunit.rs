@@ -30,3 +30,8 @@ fn the_kernels_own_tests_of_kprobes_pass() {
 fn the_kernels_own_tests_of_fprobes_pass() {
     run("fprobe_test", 4);
 }
+
+#[test]
+fn what_the_examples_of_the_xarray_say_of_it_is_true() {
+    run("xarray_example_*", 55);
+}

@@ -14,6 +14,7 @@ use crate::plan::{Identity, Plan};
 use crate::table::Table;
 use crate::tree::Tree;
 use crate::{host, mtree, xattrs};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tane_copy::names::plain;
@@ -143,7 +144,13 @@ impl Gathered {
     pub fn of(args: &Spec, kind: &str, means: &dyn Means) -> Result<Gathered> {
         let (mut complaints, mut choice) = (Vec::new(), Choice::default());
         let mut is_inside = false;
-        let tree = gather(args, means, &mut complaints, &mut choice, &mut is_inside)?;
+        let tree = gather(args, means, &mut complaints, &mut choice, &mut is_inside);
+        // A pipe that nobody wrote to by then could not be read.
+        let tree = tree.map_err(|e| match e {
+            Error::Interrupted => e,
+            _ if means.interrupted() => Error::Interrupted,
+            _ => e,
+        })?;
         let plan = Plan::of(&tree, kind);
         let times = Times {
             latest: match args.epoch {
@@ -249,22 +256,30 @@ fn gather(
         }
     }
     for path in &args.metadata {
-        let text = std::fs::read(path).map_err(|e| Error::of(path, &e))?;
+        let text = read(path, means)?;
         mtree::apply(&mut tree, &text).map_err(|e| fail(path, &e))?;
     }
     for path in &args.xattrs {
-        let text = std::fs::read(path).map_err(|e| Error::of(path, &e))?;
+        let text = read(path, means)?;
         xattrs::apply(&mut tree, &text).map_err(|e| fail(path, &e))?;
     }
     let mut labels = Labels::default();
     for path in &args.selinux {
-        let text = std::fs::read_to_string(path).map_err(|e| Error::of(path, &e))?;
+        let text = String::from_utf8(read(path, means)?);
+        let text = text.map_err(|_| fail(path, &"is no text"))?;
         labels.read(&text).map_err(|e| fail(path, &e))?;
     }
     if !args.selinux.is_empty() {
         labels.apply(&mut tree);
     }
     Ok(tree)
+}
+
+fn read(path: &Path, means: &dyn Means) -> Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let read = means.open(path);
+    let read = read.and_then(|mut file| file.read_to_end(&mut text));
+    read.map(|_| text).map_err(|e| Error::of(path, &e))
 }
 
 fn fail(path: &Path, e: &dyn std::fmt::Display) -> Error {
@@ -279,7 +294,7 @@ fn directory(
     choice: &mut Choice,
 ) -> Result<bool> {
     let source = &args.source;
-    if let Some(store) = Store::directory(source) {
+    if let Some(store) = Store::directory(source, means) {
         return container(&store, args, means, into, choice).map(|()| false);
     }
     no_reference(args)?;

@@ -74,7 +74,7 @@ impl<'m> Layers<'m> {
         if path.as_os_str() == "-" {
             return self.stream(Box::new(io::stdin()));
         }
-        let file = File::open(path)?;
+        let file = self.means.open(path)?;
         match file.metadata()?.is_file() {
             true => self.add_piece(&Piece::whole(file)?),
             false => self.stream(Box::new(file)),
@@ -165,7 +165,7 @@ impl<'m> Layers<'m> {
             io::Error::new(e.kind(), text)
         };
         if self.spool.is_none() {
-            let spool = Spool::new(&place).map_err(fail)?;
+            let spool = self.means.spool().map_err(fail)?;
             let file = spool.file().try_clone().map_err(fail)?;
             self.spool = Some((spool, Arc::new(file)));
         }

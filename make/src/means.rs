@@ -5,12 +5,15 @@
 use crate::error::{Error, Result};
 use crate::order::Order;
 use crate::tool::Tool;
+use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
+use tane::images::Spool;
 use tane::Kernel;
 use tane_copy::{Observer, SenderBy};
 
@@ -52,6 +55,23 @@ pub trait Means: Sync {
     /// Where temporary files without a name may be.
     fn temporary(&self) -> PathBuf;
 
+    /// A file that the image is made of, for reading: an archive, or what says something of
+    /// files. Once for each time that it is named.
+    fn open(&self, path: &Path) -> io::Result<File> {
+        File::open(path)
+    }
+
+    /// A file in a directory of container images, or below that, for reading; as often as
+    /// somebody asks.
+    fn open_in(&self, dir: &Path, name: &Path) -> io::Result<File> {
+        open_at_once(&dir.join(name))
+    }
+
+    /// An empty temporary file without a name, for what is unpacked.
+    fn spool(&self) -> io::Result<Spool> {
+        Spool::new(&self.temporary())
+    }
+
     /// A program, to be given arguments; [`Tool::command`], or why not.
     fn command(&self, tool: Tool) -> Result<Command>;
 
@@ -74,6 +94,14 @@ pub trait Means: Sync {
 
     /// Shows the files of an image at a directory that is empty, for reading.
     fn show(&self, image: &Path, dir: &Path) -> Result<Box<dyn Shown>>;
+}
+
+/// A file for reading, of which nothing is waited for: what waits for a writer is none of
+/// those that are meant.
+pub fn open_at_once(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true).custom_flags(libc::O_NONBLOCK);
+    options.open(path)
 }
 
 /// Runs a program to its end, which must be a success; an error says what it said.

@@ -65,6 +65,12 @@ pub fn may_be(dir: &Path) -> bool {
         .any(|name| dir.join(name).exists())
 }
 
+/// Whether it is an OCI image layout, by names alone.
+pub fn is_layout(dir: &Path) -> bool {
+    let names = [layout::MARK, layout::INDEX];
+    names.iter().all(|name| dir.join(name).is_file())
+}
+
 /// `wanted` chooses among several images.
 pub fn layers(store: &Store, wanted: Option<&str>, means: &dyn Means) -> Result<Layers, String> {
     let images = match store {

@@ -285,7 +285,7 @@ impl<'l> Part<'l> {
     /// Onto the disk; a file system that Linux is to fill is empty yet.
     fn place(&self, disk: &Unfinished, start: u64, by: By) -> Result<()> {
         if let Some(from) = &self.plan.copy_blocks {
-            let file = File::open(from).map_err(|e| Error::of(from, &e))?;
+            let file = by.means.open(from).map_err(|e| Error::of(from, &e))?;
             return copy_data(&file, &disk.open()?, start).map_err(|e| Error::of(from, &e));
         }
         if let Some(files) = &self.files {

@@ -38,8 +38,12 @@ pub struct Capture {
 
 struct Tape(Mutex<Writer>);
 
+/// Says what time it is, in ns since 1970.
+type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
+
 struct Writer {
     to: BufWriter<Box<dyn Write + Send>>,
+    clock: Clock,
     block: Vec<u8>,
     error: Option<Arc<io::Error>>,
 }
@@ -51,8 +55,20 @@ impl Capture {
         to: impl Write + Send + 'static,
         name: &str,
     ) -> io::Result<Arc<Capture>> {
+        Self::by_clock(wire, to, name, host_time)
+    }
+
+    /// The same, of kernels whose time is not the host's: `clock` says what time it is, in ns
+    /// since 1970, and is asked whenever something passes.
+    pub fn by_clock(
+        wire: Arc<dyn Wire>,
+        to: impl Write + Send + 'static,
+        name: &str,
+        clock: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> io::Result<Arc<Capture>> {
         let mut writer = Writer {
             to: BufWriter::with_capacity(256 << 10, Box::new(to)),
+            clock: Box::new(clock),
             block: Vec::new(),
             error: None,
         };
@@ -77,6 +93,11 @@ impl Capture {
     pub fn error(&self) -> Option<Arc<io::Error>> {
         self.tape.writer().error.clone()
     }
+}
+
+fn host_time() -> u64 {
+    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    time.map_or(0, |time| time.as_nanos() as u64)
 }
 
 impl Tape {
@@ -115,8 +136,7 @@ impl Writer {
     }
 
     fn packet(&mut self, packet: &Packet, direction: Direction) -> io::Result<()> {
-        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let time = time.map_or(0, |time| time.as_nanos() as u64);
+        let time = (self.clock)();
         let len = packet.len() as u32;
         self.begin(PACKET);
         self.put(&0u32.to_le_bytes());

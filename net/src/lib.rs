@@ -11,6 +11,7 @@
 //!   pump.rs       the thread that reads a descriptor
 //!   thread.rs     threads that take no signals of the program's
 //! capture.rs    pcapng of what passes any of them
+//! user/         no wire: sockets of the host's, and who may have which
 //! fuzz.rs       the entry of the fuzzer
 //! ```
 //!
@@ -31,6 +32,7 @@ mod segment;
 mod socket;
 mod tap;
 pub mod thread;
+pub mod user;
 mod wire;
 
 pub use capture::Capture;

@@ -102,9 +102,37 @@ fn send(fd: RawFd, buffers: &[libc::iovec]) -> io::Result<usize> {
             return Ok(n as usize);
         }
         let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR) => {}
+            // A jail of a kernel does not let it, as it takes addresses and descriptors.
+            Some(libc::ENOSYS) => return write(fd, buffers),
+            _ => return Err(error),
+        }
+    }
+}
+
+/// The same by writev(2): a peer that has gone is a signal then, SIGPIPE, unless that is
+/// ignored, as it is in programs of Rust's.
+fn write(fd: RawFd, buffers: &[libc::iovec]) -> io::Result<usize> {
+    loop {
+        // SAFETY: buffers that are readable.
+        let n = unsafe { libc::writev(fd, buffers.as_ptr(), buffers.len() as i32) };
+        if n >= 0 {
+            return Ok(n as usize);
+        }
+        let error = io::Error::last_os_error();
         if error.kind() != ErrorKind::Interrupted {
             return Err(error);
         }
+    }
+}
+
+/// What has come, by read(2): std's own are recvfrom(2), which no jail of a kernel lets.
+fn receive(fd: RawFd, to: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: writes into these bytes.
+    match unsafe { libc::read(fd, to.as_mut_ptr().cast(), to.len()) } {
+        -1 => Err(io::Error::last_os_error()),
+        n => Ok(n as usize),
     }
 }
 
@@ -141,7 +169,7 @@ impl Source for StreamLine {
             let had = bytes.len();
             // Room for a whole frame and more, so that many small ones take one call.
             bytes.resize(had + 2 * MAX_FRAME, 0);
-            let n = io::Read::read(&mut &self.socket, &mut bytes[had..]);
+            let n = receive(self.socket.as_raw_fd(), &mut bytes[had..]);
             bytes.truncate(had + *n.as_ref().unwrap_or(&0));
             match n {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
@@ -252,7 +280,7 @@ impl Source for DatagramLine {
         loop {
             // A byte more, to know what was cut off.
             frame.resize(MAX_FRAME + 1, 0);
-            match self.0.recv(frame) {
+            match receive(self.0.as_raw_fd(), frame) {
                 // One that is too short or too long too: the pump counts it, and drops it.
                 Ok(len) => {
                     frame.truncate(len);

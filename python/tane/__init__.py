@@ -10,9 +10,12 @@ virtual machine: for `open` in a jailed process of its own, for `Kernel` and wit
 ...     print((mount / "etc/os-release").read_text())
 
     Kernel ── Image ── Volume        a kernel, an image, what is in it
-                └───── Mount         its files by path, as `os` has the host's
-                        ├── TanePath     the same as `pathlib` has them
-                        └── RawFile      an open file, as `io` has them
+       │        └───── Mount         its files by path, as `os` has the host's
+       │                ├── TanePath     the same as `pathlib` has them
+       │                ├── RawFile      an open file, as `io` has them
+       │                └── HostMount    the same for the host's programs
+       └───── Network ── Nic         interfaces and names
+                └────── socket.Socket    sockets, as `socket` has the host's
 
 Rules that hold everywhere:
 
@@ -27,37 +30,54 @@ Rules that hold everywhere:
 """
 
 from ._address import Address
+from ._checkpoint import Checkpoint
 from ._disk import RamDisk
 from ._errors import ForkError, KernelError, LockedError, SelectorError
 from ._failed import CopyError, LossError, LossWarning
 from ._file import RawFile
+from ._host_mount import HostMount
 from ._image import Image, Volume, open
 from ._kernel import Kernel
 from ._listing import DirEntry
 from ._make import Made, make_image
+from ._module import Instance, Module, ModuleError, Trap
 from ._mount import Mount
+from ._network import Network
+from ._nic import Link, Nic
 from ._options import ImageOptions
 from ._path import TanePath
 from ._progress import drive
+from ._trace import Trace, TracedCall
 
 __all__ = [
     "Address",
+    "Checkpoint",
     "CopyError",
     "DirEntry",
     "ForkError",
+    "HostMount",
     "Image",
     "ImageOptions",
+    "Instance",
     "Kernel",
     "KernelError",
+    "Link",
     "LockedError",
     "LossError",
     "LossWarning",
     "Made",
+    "Module",
+    "ModuleError",
     "Mount",
+    "Network",
+    "Nic",
     "RamDisk",
     "RawFile",
     "SelectorError",
     "TanePath",
+    "Trace",
+    "TracedCall",
+    "Trap",
     "Volume",
     "drive",
     "make_image",

@@ -8,13 +8,17 @@ import os
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from ._checkpoint import Checkpoint
 from ._closing import Closing, closed_first
 from ._errors import fail, forks, message, raise_kept
+from ._network import Network
 from ._tane import ffi, lib
+from ._trace import Trace
 
 if TYPE_CHECKING:
     from ._disk import RamDisk
     from ._image import Image
+    from ._nic import Nic
 
 
 class Kernel(Closing):
@@ -44,7 +48,7 @@ class Kernel(Closing):
         append: str | None = None,
     ) -> None:
         self._forks = forks()
-        self._images: weakref.WeakSet[Image | RamDisk] = weakref.WeakSet()
+        self._images: weakref.WeakSet[Image | Nic | RamDisk] = weakref.WeakSet()
         self._handle: Any = None
         self._jailed = False
         options = ffi.new("struct tane_kernel_options *")
@@ -98,6 +102,20 @@ class Kernel(Closing):
         lib.tane_kernel_halt(self._get())
         raise_kept()
 
+    def trim(self) -> None:
+        """Give memory back to the host: what is cached of files and names and could be
+        read again is forgotten, and all that is free becomes the host's.
+
+        What is written and not yet on its disk stays: sync before to have more go.
+        Calls of other threads go on. What Linux frees goes back within some seconds
+        without this, but for small pieces.
+
+        KernelError: it has ended.
+        """
+        answer = lib.tane_kernel_trim(self._get())
+        if answer < 0:
+            fail(-answer, None, message(), made=self._forks)
+
     def dmesg(self) -> str:
         """Its log so far; the newest megabyte."""
         return self._text(lib.tane_kernel_dmesg)
@@ -141,6 +159,77 @@ class Kernel(Closing):
         if -4096 < answer < 0:
             fail(-answer, made=self._forks)
         return int(answer)
+
+    @property
+    def network(self) -> Network:
+        """Its network: interfaces, names, sockets.
+
+        OSError EOPNOTSUPP, when it is used: the kernel is that of a jailed image.
+        """
+        return Network(self)
+
+    def checkpoint(self) -> Checkpoint:
+        """Remember what the kernel is now, with what is mounted and open and what its
+        disks hold:
+
+        >>> with kernel.checkpoint():
+        ...     (mount / "etc/fstab").unlink()      # for as long as the context lasts
+
+        At the end of the context the kernel goes back, in less than a millisecond as a
+        rule, and the checkpoint is forgotten; without a context `rollback` goes back as
+        often as is wanted. Checkpoints may be made within others. The first one of a
+        kernel copies its memory, some milliseconds; later ones what was written since.
+
+        Disks must be able to go back: a RamDisk, and images that are opened with mode
+        "r" or overlay ":memory:". Threads may call meanwhile: a call is over before,
+        or it begins after; but what another thread opens in the very moment of going
+        back may stay open.
+
+        OSError EBUSY: a call of another thread waits for something inside, or requests
+        to disks do not end; ENOTSUP: a disk cannot go back, or the kernel is that of a
+        jailed image (pass jail=False to open); KernelError: it has ended.
+        """
+        return Checkpoint(self)
+
+    def rollback(self, checkpoint: Checkpoint) -> None:
+        """Be again what it was at this checkpoint, which stays; newer ones are none any
+        more.
+
+        What was synced since is undone as well. Files and mounts from before go on, at
+        the position they had, if they are open still; files opened since answer EBADF,
+        and closing them, or leaving them to the garbage collector, does no harm. Time
+        goes on; random numbers may come a second time: make no keys from them.
+
+        OSError EINVAL: the checkpoint is another kernel's; ESTALE: the kernel has gone
+        back to an older one; EBUSY: a disk was added or removed since; else as
+        `checkpoint`. The kernel is as it was before the call then.
+        """
+        answer = lib.tane_rollback(self._get(), checkpoint._get())
+        if answer < 0:
+            fail(-answer, None, message(), made=self._forks)
+
+    def trace(
+        self,
+        function: str | None = None,
+        *,
+        depth: int = 0,
+        buffer: int | None = None,
+    ) -> Trace:
+        """Record which functions the calls of this process's threads go through:
+
+        >>> with tane.Kernel(image="tane-lab.elf") as kernel, kernel.trace() as trace:
+        ...     kernel.syscall(39)
+        >>> print(trace)                        # calls, µs, function
+
+        `function` restricts it to what happens inside of one, or of those that match a
+        pattern with asterisks, `depth` to so many levels of calls; `buffer` are bytes
+        of the kernel's memory for the record, on each CPU (4 MiB). One trace at a time.
+
+        OSError ENOTSUP: the kernel's image has no tracers, which only lab has, or it is
+        that of a jailed image; EINVAL: there is no such function; EBUSY: it is traced
+        already.
+        """
+        return Trace(self, function, depth, buffer)
 
     def close(self) -> None:
         """Unmount what was mounted, and end it. Twice does nothing.

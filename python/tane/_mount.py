@@ -13,8 +13,9 @@ from typing import IO, TYPE_CHECKING, Any, Literal, overload
 
 from . import _copy, _file, _progress
 from ._calls import Name, nofollow
-from ._closing import Closing
+from ._closing import Closing, closed_first
 from ._errors import fail, forks, message
+from ._host_mount import HostMount
 from ._listing import ScanDir, walk_at_once
 from ._many import read_many
 from ._path import TanePath
@@ -62,6 +63,7 @@ class Mount(Xattrs, Closing):
         self._handle = ffi.gc(handle, lib.tane_unmount)
         self._forks = forks()
         self._owns_image = False
+        self._shown: list[HostMount] = []
         self.selector = selector
 
     @property
@@ -328,6 +330,49 @@ class Mount(Xattrs, Closing):
         """The other way round. Owners are kept."""
         _copy.copy_in(self, os.fspath(source), self._text(to), callback, strict)
 
+    # ---- showing
+
+    def host_mount(
+        self,
+        point: str | os.PathLike[str],
+        *,
+        directory: Name = "/",
+        source: str | None = None,
+        allow_other: bool = False,
+        xattrs_if_any: bool = False,
+    ) -> HostMount:
+        """Show it, or a directory of it, at an existing directory of the host: all
+        programs see the files there, by FUSE, and write if the image is open for that.
+
+        >>> with mount.host_mount("/mnt"):
+        ...     subprocess.run(["grep", "-r", "root", "/mnt/etc"])
+
+        It ends with what is returned, or with this mount, and stays though nobody keeps
+        what is returned. The image's kernel stays where it is, in its jail unless that
+        was declined; this process answers for it. What this process changes by the
+        mount's own methods meanwhile may be seen late or not at all there.
+
+        source: what the host's lists of mounts show as the device. allow_other: let
+        other users in, with the permissions in the image; without, whoever mounts is
+        root there, and alone, but if root mounts, others are always let in.
+        xattrs_if_any: see `tane mount --help`.
+
+        OSError: ENOENT if the directory, or /dev/fuse, is not there; EACCES and EPERM
+        if this user, or this container, may not mount. Who is not root needs
+        fusermount3.
+        """
+        shown = HostMount(
+            self,
+            os.fspath(point),
+            self._text(directory),
+            source,
+            allow_other,
+            xattrs_if_any,
+        )
+        # It stays though nobody has it.
+        self._shown = [*(one for one in self._shown if one._handle), shown]
+        return shown
+
     # ---- the end
 
     def sync(self) -> None:
@@ -337,11 +382,17 @@ class Mount(Xattrs, Closing):
             fail(-answer, self.image.path, message(), made=self._forks)
 
     def close(self) -> None:
-        """Write everything back and unmount. Twice does nothing.
+        """Write everything back and unmount, first where the host sees it. Twice does
+        nothing.
 
         OSError: a write failed since the mount, and the data may be incomplete;
         EBUSY: files are still open, and the mount stays until they are closed.
         """
+        with closed_first(self._shown):
+            self._shown = []
+            self._close()
+
+    def _close(self) -> None:
         handle, self._handle = self._handle, None
         if handle is None:
             return

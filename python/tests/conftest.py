@@ -50,6 +50,20 @@ def make_image(tmp_path: Path) -> MakeImage:
     return make
 
 
+@pytest.fixture(scope="session")
+def module_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checked module of tests/support/module.c, which imports `twice`."""
+    top = Path(__file__).parent.parent.parent
+    to = tmp_path_factory.mktemp("module") / "module.tmod"
+    cargo = os.environ.get("CARGO") or "cargo"
+    run(
+        *(cargo, "run", "-q", "--manifest-path", top / "Cargo.toml"),
+        *("-p", "tane-checked-build", "--example", "build", "--"),
+        *(top / "tests/support/module.c", to, "twice"),
+    )
+    return to
+
+
 # Of the partition with the file system, in MiB.
 START = 4
 

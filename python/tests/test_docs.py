@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import http.server
 import importlib.util
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -59,14 +61,26 @@ def test_the_readmes_show_what_runs(
         assert capsys.readouterr().out == "ID=seed\n\n", name
 
 
-def test_docs_python_shows_what_runs(here: Path) -> None:
-    first, copies, urls = blocks("docs/python.md")
+def test_docs_python_shows_what_runs(
+    here: Path, module_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, sockets, copies, modules, urls = blocks("docs/python.md")
     exec(first, {})
     with tane.open("disk.img") as mount:
         assert (mount / "etc/hostname").read_text() == "example\n"
         assert (mount / "var/www/index.html").read_text() == "hello\n"
         exec(copies, {"tane": tane, "tqdm": tqdm, "mount": mount})
     assert Path("log/a").read_bytes() == b"log"
+    Path("scan.tmod").write_bytes(module_file.read_bytes())
+    capsys.readouterr()
+    exec(modules, {"tane": tane, "Path": Path})
+    assert capsys.readouterr().out == f"{len(FILES['data.csv'])}\n"
+    handler = http.server.SimpleHTTPRequestHandler
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        exec(sockets.replace("8000", str(server.server_port)), {"tane": tane})
+        server.shutdown()
+    assert "HTTP/1.0 200 OK" in capsys.readouterr().out
     frame = pd.DataFrame({"x": [1, 2]})
     names: dict[str, Any] = {"pd": pd, "fsspec": fsspec, "frame": frame}
     for line in urls.splitlines():

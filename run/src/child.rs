@@ -5,6 +5,7 @@ use crate::started::{self, Started};
 use crate::streams::Pumps;
 use crate::terminal::{Screen, Size};
 use std::io;
+use std::path::{Path, PathBuf};
 use tane::Kernel;
 
 /// A program that was started. Dropping it neither ends it nor waits for it.
@@ -13,6 +14,7 @@ pub struct Child {
     pub(crate) started: Started,
     pub(crate) pumps: Pumps,
     pub(crate) terminal: Option<Kept>,
+    pub(crate) without_file: Option<(PathBuf, io::Error)>,
 }
 
 /// The program's end of its terminal is held until it has ended: it may close its own, and
@@ -108,6 +110,12 @@ impl Child {
             pid: self.started.pid,
             terminal: self.terminal.as_ref().map(|kept| kept.ours.clone()),
         }
+    }
+
+    /// The file of [`Command::file`](crate::Command::file) that it does not see, and why.
+    pub fn without_file(&self) -> Option<(&Path, &io::Error)> {
+        let without = self.without_file.as_ref();
+        without.map(|(path, error)| (path.as_path(), error))
     }
 
     /// Send it a signal, as kill(2).

@@ -3,7 +3,7 @@
 use crate::child::{Child, Kept};
 use crate::intercept::Intercept;
 use crate::path;
-use crate::prepared::{Given, Prepared};
+use crate::prepared::{Given, Prepared, Said};
 use crate::refusal::explain;
 use crate::started::Started;
 use crate::streams::{connect, Pumps, Streams};
@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use tane::Kernel;
 
 /// A program to run, with its arguments and surroundings.
@@ -24,6 +24,7 @@ pub struct Command {
     pub(crate) root: PathBuf,
     pub(crate) directory: PathBuf,
     pub(crate) user: Option<(u32, u32)>,
+    pub(crate) file: Option<(PathBuf, Vec<u8>)>,
 }
 
 /// Why a program did not start.
@@ -61,6 +62,7 @@ impl Command {
             root: PathBuf::from("/"),
             directory: PathBuf::from("/"),
             user: None,
+            file: None,
         }
     }
 
@@ -94,6 +96,14 @@ impl Command {
     /// Whose it is: user and group, and no further groups. Root's, if not said.
     pub fn user(mut self, uid: u32, gid: u32) -> Self {
         self.user = Some((uid, gid));
+        self
+    }
+
+    /// What the program sees as this file of its root, in memory: whatever has that name
+    /// stays as it is, a link too. Where nothing has, an empty file is made there; if that
+    /// cannot be, the program goes without ([`Child::without_file`]). For a root of its own.
+    pub fn file(mut self, path: impl Into<PathBuf>, content: impl Into<Vec<u8>>) -> Self {
+        self.file = Some((path.into(), content.into()));
         self
     }
 
@@ -157,8 +167,8 @@ impl Command {
             .map_err(|_| self.refused("an argument has a zero byte in it".into()))?;
         let (given, pumps, terminal, handed) = give()?;
         kernel.intercept(Arc::new(Intercept::default()));
-        let failed = Arc::new(OnceLock::new());
-        let told = failed.clone();
+        let said = Arc::new(Said::default());
+        let told = said.clone();
         let (started, answer) =
             Started::new(|| kernel.spawn(move |kernel| prepared.execute(kernel, given, &told)))
                 .map_err(|e| Error::System("a process", e.into()))?;
@@ -167,7 +177,7 @@ impl Command {
         if answer < 0 {
             let errno = -answer as i32;
             started.wait(kernel).ok();
-            if let Some(what) = failed.get() {
+            if let Some(what) = said.failed.get() {
                 return Err(Error::System(what, io::Error::from_raw_os_error(errno)));
             }
             let path = self.directory.join(&path);
@@ -185,6 +195,7 @@ impl Command {
             started,
             pumps,
             terminal,
+            without_file: said.without_file(),
         })
     }
 

@@ -3,7 +3,7 @@
 //! ```no_run
 //! use tane_run::{Command, Streams};
 //!
-//! let kernel = tane::Kernel::builder().image("tane-run.elf").programs(true).boot()?;
+//! let kernel = tane::Kernel::builder().programs(true).boot()?;
 //! let child = Command::new("/bin/busybox").arg("ls").start(&kernel, Streams::host())?;
 //! std::process::exit(child.wait()?.code());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -13,6 +13,7 @@
 //! command.rs   what to run, and starting it
 //! prepared.rs  what a new process does before the program is in its place
 //! network.rs   the loopback interface, which is up for it
+//! file.rs      a file that it sees in the place of its root's
 //! child.rs     a program that runs, and how it ended
 //! started.rs   those that nobody has waited for yet
 //! streams.rs   its input and output, pumped from and to the host's
@@ -30,6 +31,7 @@
 
 mod child;
 mod command;
+mod file;
 mod intercept;
 mod network;
 mod path;

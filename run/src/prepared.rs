@@ -1,11 +1,13 @@
 //! What a new process does before a program is in its place.
 
 use crate::command::Command;
+use crate::file::File;
 use crate::network;
 use crate::terminal::DEVPTS;
 use std::ffi::{CStr, CString, NulError, OsStr};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tane::Kernel;
 
@@ -68,11 +70,28 @@ pub struct Given {
 
 const MOVE_MOUNT_F_EMPTY_PATH: u64 = 4;
 
+/// What is to be said of the start.
+#[derive(Default)]
+pub struct Said {
+    /// What could not be done before the program was even tried.
+    pub failed: OnceLock<&'static str>,
+    without_file: OnceLock<(PathBuf, i64)>,
+}
+
+impl Said {
+    pub fn without_file(&self) -> Option<(PathBuf, io::Error)> {
+        let (path, errno) = self.without_file.get()?;
+        let error = io::Error::from_raw_os_error(-*errno as i32);
+        Some((path.clone(), error))
+    }
+}
+
 /// All that the new process needs, as the calls want it.
 pub struct Prepared {
     root: CString,
     has_own_root: bool,
     user: Option<(u32, u32)>,
+    file: Option<File>,
     directory: CString,
     path: CString,
     arguments: Vec<CString>,
@@ -122,6 +141,10 @@ impl Prepared {
             root: text(&command.root)?,
             has_own_root: command.root != Path::new("/"),
             user: command.user,
+            file: match &command.file {
+                Some((path, content)) => Some(File::new(path, content)?),
+                None => None,
+            },
             directory: text(&command.directory)?,
             path: text(path)?,
             arguments: words.map(text).collect::<Result<_, _>>()?,
@@ -130,12 +153,11 @@ impl Prepared {
     }
 
     /// As the new process, with these descriptors of process 1: its surroundings, then the program in its place. Returns
-    /// only what failed, or 0 when the program is there. What could not be done before the
-    /// program was even tried is in `failed`.
-    pub fn execute(&self, kernel: &Kernel, given: Given, failed: &OnceLock<&'static str>) -> i64 {
+    /// only what failed, or 0 when the program is there.
+    pub fn execute(&self, kernel: &Kernel, given: Given, said: &Said) -> i64 {
         let calls = Calls(kernel);
-        if let Err((what, errno)) = self.surround(&calls, given) {
-            let _ = failed.set(what);
+        if let Err((what, errno)) = self.surround(&calls, given, said) {
+            let _ = said.failed.set(what);
             return errno;
         }
         let pointers = |words: &[CString]| {
@@ -151,7 +173,7 @@ impl Prepared {
         calls.answer(libc::SYS_execve, &args)
     }
 
-    fn surround(&self, calls: &Calls, given: Given) -> Done {
+    fn surround(&self, calls: &Calls, given: Given, said: &Said) -> Done {
         for (number, end) in given.standard.into_iter().enumerate() {
             calls.call(
                 "standard input and output",
@@ -183,12 +205,20 @@ impl Prepared {
             let private = [0, address(c"/"), 0, libc::MS_REC | libc::MS_PRIVATE, 0];
             calls.call(what, libc::SYS_mount, &private)?;
         }
+        let file = self.file.as_ref().filter(|_| self.has_own_root);
+        let made = file.map(|file| file.make(|nr, args| calls.answer(nr, args)));
         let what = "the root directory";
         calls.call(what, libc::SYS_chroot, &[address(&self.root)])?;
         calls.call(what, libc::SYS_chdir, &[address(c"/")])?;
         if self.has_own_root {
             mount_system(calls, given.devpts)?;
             network::loop_back(|nr, args| calls.answer(nr, args));
+            if let Some((file, made)) = self.file.as_ref().zip(made) {
+                let call = |nr, args: &[u64]| calls.answer(nr, args);
+                if let Err(errno) = made.and_then(|made| file.show(made, call)) {
+                    let _ = said.without_file.set((file.path(), errno));
+                }
+            }
         }
         calls.call("the umask", libc::SYS_umask, &[0o022])?;
         if let Some((uid, gid)) = self.user {

@@ -1,33 +1,7 @@
 /* What programs do with processes; the same on any Linux. One word says what. */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <spawn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+#include "process.h"
 
-#define CHECK(what) \
-	((what) ? (void)0 : (printf("line %d: %s: %s\n", __LINE__, #what, \
-				    strerror(errno)), exit(1)))
-
-static char *self;
 static char page[1 << 20];
-
-static int wait_for(int pid)
-{
-	int status;
-
-	CHECK(waitpid(pid, &status, 0) == pid);
-	return status;
-}
 
 /* Each has its own copy of all kinds of memory, from the moment of the fork. */
 static int copies(void)
@@ -369,6 +343,37 @@ static int many(void)
 	return 0;
 }
 
+static double seconds(struct timeval time)
+{
+	return time.tv_sec + time.tv_usec / 1e6;
+}
+
+/* The time that a program computes is its own, and no more than has passed. */
+static int times_of(void)
+{
+	double wall = now_us(), used;
+	struct rusage usage;
+	struct tms now;
+	int pid = fork(), status;
+
+	if (!pid) {
+		do
+			for (volatile int i = 0; i < 1 << 20; i++)
+				;
+		while (times(&now) == -1 || now.tms_utime + now.tms_stime < 20);
+		_exit(0);
+	}
+	CHECK(wait4(pid, &status, 0, &usage) == pid && !status);
+	wall = (now_us() - wall) / 1e6;
+	used = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+	CHECK(used > 0.15);
+	CHECK(used < wall + 0.1);
+	CHECK(seconds(usage.ru_utime) > seconds(usage.ru_stime));
+	CHECK(times(&now) != -1 && now.tms_cutime + now.tms_cstime >= 15);
+	puts("all told");
+	return 0;
+}
+
 /* Who is left behind gets another parent, and what it writes arrives. */
 static int orphan(void)
 {
@@ -412,76 +417,44 @@ static int orphans(void)
 	return 0;
 }
 
-static double now_us(void)
+/* Children that stay, and hold nothing of who reads. */
+static int wait_all(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1e6 + now.tv_nsec / 1e3;
-}
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-#define RUNS 301
-
-static void tell(const char *what, double *us)
-{
-	qsort(us, RUNS, sizeof(*us), by_value);
-	printf("%-20s %9.1f us, median %9.1f\n", what, us[0], us[RUNS / 2]);
-}
-
-/* Microseconds, the least and the median. */
-static int cost(void)
-{
-	static double us[RUNS];
-	char *argv[] = { self, "exit", "0", NULL }, byte = 1;
-	int there[2], back[2], pid;
-
-	for (int i = 0; i < RUNS; i++) {
-		double from = now_us();
-
-		pid = fork();
-		if (!pid)
-			_exit(0);
-		wait_for(pid);
-		us[i] = now_us() - from;
+	for (int i = 0; i < 100; i++) {
+		if (fork())
+			continue;
+		close(1);
+		close(2);
+		for (;;)
+			pause();
 	}
-	tell("fork, exit, wait", us);
-	for (int i = 0; i < RUNS; i++) {
-		double from = now_us();
-
-		CHECK(!posix_spawn(&pid, self, NULL, NULL, argv, NULL));
-		wait_for(pid);
-		us[i] = now_us() - from;
-	}
-	tell("posix_spawn, wait", us);
-	CHECK(!pipe(there) && !pipe(back));
-	pid = fork();
-	if (!pid) {
-		close(there[1]);
-		while (read(there[0], &byte, 1) == 1)
-			CHECK(write(back[1], &byte, 1) == 1);
-		_exit(0);
-	}
-	for (int i = 0; i < RUNS; i++) {
-		double from = now_us();
-
-		for (int turn = 0; turn < 10; turn++) {
-			CHECK(write(there[1], &byte, 1) == 1);
-			CHECK(read(back[0], &byte, 1) == 1);
-		}
-		us[i] = (now_us() - from) / 10;
-	}
-	tell("round trip by pipes", us);
-	close(there[1]);
-	wait_for(pid);
 	return 0;
 }
+
+/* And such as compute. */
+static int leave(void)
+{
+	for (int i = 0; i < 3; i++) {
+		if (fork())
+			continue;
+		close(1);
+		close(2);
+		for (;;)
+			i = 3;
+	}
+	return 0;
+}
+
+static const struct {
+	const char *word;
+	int (*does)(void);
+} words[] = {
+	{ "copies", copies }, { "pipes", pipes }, { "spawns", spawns },
+	{ "signals", signals }, { "locks", locks }, { "turns", turns },
+	{ "threads", threads }, { "many", many }, { "times", times_of },
+	{ "orphan", orphan }, { "orphans", orphans }, { "wait", wait_all },
+	{ "leave", leave },
+};
 
 int main(int argc, char **argv)
 {
@@ -493,38 +466,8 @@ int main(int argc, char **argv)
 		return atoi(argv[2]);
 	if (!strcmp(what, "say"))
 		return puts(argv[2]) < 0;
-	if (!strcmp(what, "cost"))
-		return cost();
-	if (!strcmp(what, "copies"))
-		return copies();
-	if (!strcmp(what, "pipes"))
-		return pipes();
-	if (!strcmp(what, "spawns"))
-		return spawns();
-	if (!strcmp(what, "signals"))
-		return signals();
-	if (!strcmp(what, "locks"))
-		return locks();
-	if (!strcmp(what, "turns"))
-		return turns();
-	if (!strcmp(what, "threads"))
-		return threads();
-	if (!strcmp(what, "many"))
-		return many();
-	if (!strcmp(what, "orphan"))
-		return orphan();
-	if (!strcmp(what, "leave")) {
-		for (int i = 0; i < 3; i++) {
-			if (fork())
-				continue;
-			close(1);
-			close(2);
-			for (;;)
-				i = 3;
-		}
-		return 0;
-	}
-	if (!strcmp(what, "orphans"))
-		return orphans();
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (!strcmp(what, words[i].word))
+			return words[i].does();
 	return 2;
 }

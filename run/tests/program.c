@@ -297,12 +297,6 @@ int main(int argc, char **argv)
 		execl(argv[0], argv[0], "hello", "again", NULL);
 		return 99;
 	}
-	if (!strcmp(what, "fork")) {
-		int pid = fork();
-
-		printf("%d %s\n", pid, strerror(errno));
-		return pid >= 0;
-	}
 	if (!strcmp(what, "stdin")) {
 		char line[100];
 		int n = 0;

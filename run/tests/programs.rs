@@ -5,7 +5,7 @@ mod common;
 use common::{here, on_the_host, put, start};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tane::Kernel;
 use tane_run::{Command, Ending, Error, Streams};
 
@@ -95,21 +95,6 @@ fn a_program_that_computes_is_killed_from_outside() {
             child.kill(signal).expect("it is there");
             assert_eq!(child.wait().expect("it ends"), Ending::Killed(signal));
         }
-    });
-}
-
-#[test]
-fn a_second_process_is_refused_with_an_errno() {
-    with_kernel(|kernel| {
-        let ours = here(kernel, &["/bin/program", "fork"], b"");
-        assert_eq!(ours.output, "-1 Function not implemented\n");
-        let (child, _, _) = start(kernel, &["/bin/program", "loop"], b"");
-        let begun = Instant::now();
-        let second = Command::new("/bin/program").start(kernel, silent());
-        assert!(second.is_err_and(|e| e.to_string().contains("another program")));
-        assert!(begun.elapsed() < Duration::from_secs(60));
-        child.kill(libc::SIGKILL).unwrap();
-        child.wait().unwrap();
     });
 }
 

@@ -1,19 +1,17 @@
 //! Checkpoints of a running kernel.
 
-use crate::ages::Age;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
-use crate::machine::Machine;
+use crate::machine::{Local, Machine};
+use crate::watch::Watcher;
 use std::fmt;
+use std::sync::{MutexGuard, PoisonError, Weak};
 
 /// A state of a kernel, with all that is mounted and open, that it can go back to: see
 /// [`Kernel::checkpoint`]. Keeps the kernel alive.
 pub struct Checkpoint {
     kernel: Kernel,
     state: tane_host::Checkpoint,
-    /// The last moment before it, and the first after it.
-    age: Age,
-    made: Age,
 }
 
 impl Kernel {
@@ -35,28 +33,22 @@ impl Kernel {
     /// or the kernel is shared, the host's, or in another process; EDEADLK called by what the
     /// kernel calls; ESHUTDOWN the kernel has ended.
     pub fn checkpoint(&self) -> Result<Checkpoint> {
-        let age = self.ages().next();
-        let made = match self.machine() {
-            Machine::Tane(machine) => machine
-                .checkpoint()
-                .map_err(|error| Error::from_source(error.errno, "checkpoint", error)),
-            _ => Err(Error::plain(
-                libc::ENOTSUP,
-                "checkpoint",
-                "only a kernel in this process can go back",
-            )),
-        };
+        let _unwatched = self.unwatched("checkpoint")?;
+        let local = self.local("checkpoint")?;
+        let state = local
+            .checkpoint()
+            .map_err(|error| Error::from_source(error.errno, "checkpoint", error))?;
+        local.ages.begin_checkpoint();
         Ok(Checkpoint {
             kernel: self.clone(),
-            state: made?,
-            age,
-            made: self.ages().begin_checkpoint(),
+            state,
         })
     }
 
     /// Be again what it was at this checkpoint, which stays; newer ones are none any more.
     ///
-    /// What was opened since answers EBADF, mappings made since ESTALE; files that were
+    /// What was opened since answers EBADF (in calls of other threads that were about to begin,
+    /// too), mappings made since ESTALE; files that were
     /// closed since stay closed, and what was unmounted since is mounted again, without a
     /// handle. What was synced since then is undone as well: that is what the checkpoint is
     /// for. Time goes on, unless it stands still
@@ -73,17 +65,47 @@ impl Kernel {
         if !self.is_same(&checkpoint.kernel) {
             return refused(libc::EINVAL, "the checkpoint is of another kernel");
         }
-        let Machine::Tane(machine) = self.machine() else {
-            return refused(libc::ENOTSUP, "only a kernel in this process can go back");
-        };
-        let begun = self.ages().next();
-        machine
-            .rollback(&checkpoint.state)
+        let local = self.local("roll back")?;
+        let _unwatched = self.unwatched("roll back")?;
+        let then = checkpoint.state.moment();
+        local
+            .rollback_and(&checkpoint.state, |now| local.ages.go_back(then, now))
             .map_err(|error| Error::from_source(error.errno, "roll back", error))?;
-        for number in self.ages().go_back(checkpoint.age, checkpoint.made, begun) {
+        // Nobody else checks or goes back: the numbers stay theirs.
+        for number in local.ages.open_again(then) {
             self.sys().close(number);
         }
         Ok(())
+    }
+}
+
+impl Kernel {
+    fn local(&self, action: &'static str) -> Result<&Local> {
+        match self.machine() {
+            Machine::Tane(local) => Ok(local),
+            Machine::Host | Machine::Remote(_) => Err(Error::plain(
+                libc::ENOTSUP,
+                action,
+                "only a kernel in this process can go back",
+            )),
+        }
+    }
+
+    /// Nothing is watched as long as this is held: whoever watches waits inside.
+    fn unwatched(&self, action: &'static str) -> Result<MutexGuard<'_, Weak<Watcher>>> {
+        let watcher = self
+            .watcher()
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match watcher.strong_count() {
+            0 => Ok(watcher),
+            _ => Err(Error::plain(
+                libc::EBUSY,
+                action,
+                "a socket or pipe is watched (Watch, tane_socket_poll_fd), for which a thread \
+                 waits inside: close it before",
+            )),
+        }
     }
 }
 
@@ -96,7 +118,9 @@ impl Checkpoint {
 
 impl Drop for Checkpoint {
     fn drop(&mut self) {
-        self.kernel.ages().end_checkpoint();
+        if let Machine::Tane(local) = self.kernel.machine() {
+            local.ages.end_checkpoint();
+        }
     }
 }
 

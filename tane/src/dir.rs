@@ -40,7 +40,7 @@ impl Dir {
     /// The descriptor, for [`Kernel::syscall`](crate::Kernel::syscall). It is a
     /// number in the kernel's table, not in this process's.
     pub fn kernel_fd(&self) -> i32 {
-        self.fd.raw()
+        self.fd.number()
     }
 
     /// A call about one entry.
@@ -261,7 +261,7 @@ fn kernel_dev(rdev: u64) -> Option<u32> {
 
 impl std::fmt::Debug for Dir {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Dir({} of {:?})", self.fd.raw(), self.fd.kernel)
+        write!(f, "Dir({} of {:?})", self.fd.number(), self.fd.kernel)
     }
 }
 

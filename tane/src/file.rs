@@ -29,7 +29,7 @@ impl File {
     /// # Safety
     /// `fd` is an open descriptor of this kernel that nobody else closes.
     pub unsafe fn from_kernel_fd(kernel: &Kernel, fd: i32) -> File {
-        File::new(Fd::new(kernel, fd, kernel.ages().now()))
+        File::new(Fd::new(kernel, fd, kernel.age()))
     }
 
     /// The kernel that serves it.
@@ -37,10 +37,23 @@ impl File {
         &self.fd.kernel
     }
 
+    /// A system call whose first argument is this file, and then these: its answer, a
+    /// negative errno if it failed. EBADF if the kernel went back to before the file was
+    /// opened ([`Kernel::rollback`]), also in this very moment.
+    ///
+    /// # Safety
+    /// The call may read and write what its arguments point to.
+    pub unsafe fn syscall(&self, nr: i64, args: [u64; 5]) -> i64 {
+        let [a, b, c, d, e] = args;
+        let args = [self.fd.raw() as u64, a, b, c, d, e];
+        // SAFETY: the caller's word.
+        unsafe { self.fd.kernel.syscall(nr, args) }
+    }
+
     /// The descriptor, for [`Kernel::syscall`](crate::Kernel::syscall). It is a
     /// number in the kernel's table, not in this process's.
     pub fn kernel_fd(&self) -> i32 {
-        self.fd.raw()
+        self.fd.number()
     }
 
     fn done<T>(result: SysResult<T>, action: &'static str) -> Result<T> {
@@ -256,6 +269,6 @@ impl Seek for File {
 
 impl std::fmt::Debug for File {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "File({} of {:?})", self.fd.raw(), self.fd.kernel)
+        write!(f, "File({} of {:?})", self.fd.number(), self.fd.kernel)
     }
 }

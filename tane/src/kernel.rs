@@ -1,20 +1,20 @@
 //! A running kernel.
 
-use crate::ages::Ages;
 use crate::builder::Builder;
 use crate::disk::{Disk, Inner as DiskInner};
 use crate::error::{Context, Error, Result};
-use crate::machine::{Machine, Remote};
+use crate::machine::{Local, Machine, Remote};
 use crate::missing::Guard;
 use crate::path::with_cstr;
 use crate::tree::Tree;
+use crate::watch::Watcher;
 use std::fmt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-use tane_host::{Interception, ProgramCounts};
+use tane_host::{Interception, ProgramCounts, ProgramTracer};
 use tane_linux::Linux;
 
 /// The most descriptors a Linux process may have: /proc/sys/fs/nr_open.
@@ -46,7 +46,8 @@ struct Inner {
     next_mount: AtomicU64,
     /// So that a mount can hold on to the disk it is on.
     disks: Mutex<Vec<Weak<DiskInner>>>,
-    ages: Ages,
+    /// Of those who wait for descriptors with the host's calls.
+    watcher: Mutex<Weak<Watcher>>,
     /// Behind the machine, so that it goes after it.
     _faults: Option<Guard>,
 }
@@ -82,7 +83,7 @@ impl Kernel {
     /// else here relies on, take its umask away so that modes are exact, and let
     /// it have as many files open as Linux allows.
     pub(crate) fn start(machine: tane_host::Kernel, faults: Guard) -> Result<Kernel> {
-        let machine = Machine::Tane(machine);
+        let machine = Machine::Tane(Local::new(machine));
         let kernel = Self::with_machine(machine, PathBuf::from("/mnt"), Some(faults));
         kernel.sys().umask(0);
         kernel
@@ -124,7 +125,7 @@ impl Kernel {
                 mount_base,
                 next_mount: AtomicU64::new(0),
                 disks: Mutex::new(Vec::new()),
-                ages: Ages::default(),
+                watcher: Mutex::default(),
                 _faults: faults,
             }),
         }
@@ -135,9 +136,8 @@ impl Kernel {
         &self.inner.machine
     }
 
-    #[inline]
-    pub(crate) fn ages(&self) -> &Ages {
-        &self.inner.ages
+    pub(crate) fn watcher(&self) -> &Mutex<Weak<Watcher>> {
+        &self.inner.watcher
     }
 
     /// Whether both handles are of one kernel.
@@ -201,8 +201,7 @@ impl Kernel {
     ///
     /// # Errors
     /// `ENOTSUP` of kernels without [`Builder::programs`], of other images and hosts that
-    /// cannot; `EBUSY` while another program runs on a kernel of
-    /// several CPUs.
+    /// cannot.
     pub fn spawn(
         &self,
         prepare: impl FnOnce(&Kernel) -> i64 + Send + 'static,
@@ -214,7 +213,6 @@ impl Kernel {
         let kernel = self.clone();
         machine.spawn(move |_| prepare(&kernel)).map_err(|error| {
             let errno = match &error {
-                Busy => libc::EBUSY,
                 Refused(errno) => *errno,
                 Io(error) => error.raw_os_error().unwrap_or(libc::EAGAIN),
                 NoRoom | Host(_) | Image => libc::ENOTSUP,
@@ -244,6 +242,13 @@ impl Kernel {
     pub fn count_programs(&self) {
         if let Machine::Tane(kernel) = &self.inner.machine {
             kernel.count_programs();
+        }
+    }
+
+    /// Show this the system calls of programs, from now on; the first one stays.
+    pub fn trace_programs(&self, tracer: Arc<dyn ProgramTracer>) {
+        if let Machine::Tane(kernel) = &self.inner.machine {
+            kernel.trace_programs(tracer);
         }
     }
 

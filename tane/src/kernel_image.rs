@@ -48,18 +48,6 @@ pub fn tiny_image() -> Option<PathBuf> {
     tiny.is_file().then_some(tiny)
 }
 
-/// The kernel image that runs programs, which lies beside the [`default_image`].
-///
-/// ENOENT if there is none; the error names the place.
-pub fn run_image() -> Result<PathBuf> {
-    let path = default_image()?.with_file_name("tane-run.elf");
-    if path.is_file() {
-        return Ok(path);
-    }
-    let text = format!("no kernel image that runs programs: {}", path.display());
-    Err(Error::new(libc::ENOENT, "find the kernel image").with_text(text))
-}
-
 /// The kernel image that can be looked into (`tane-lab`), which lies beside the
 /// [`default_image`].
 ///
@@ -71,6 +59,13 @@ pub fn lab_image() -> Result<PathBuf> {
     }
     let text = format!("no kernel image lab: {}", path.display());
     Err(Error::new(libc::ENOENT, "find the kernel image").with_text(text))
+}
+
+/// The kernel image that counts the ways through the code of file systems (`tane-fuzz`), if
+/// it lies beside the [`default_image`].
+pub fn fuzz_image() -> Option<PathBuf> {
+    let path = default_image().ok()?.with_file_name("tane-fuzz.elf");
+    path.is_file().then_some(path)
 }
 
 /// Where files of this library are looked for: beside the executable or the shared

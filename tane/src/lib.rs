@@ -47,6 +47,7 @@
 
 mod address;
 mod ages;
+mod bound;
 mod buffer;
 mod builder;
 mod checkpoint;
@@ -61,6 +62,7 @@ mod image;
 mod kernel;
 mod kernel_image;
 mod label;
+mod lead;
 mod machine;
 mod map;
 mod merge;
@@ -73,6 +75,7 @@ mod open_options;
 mod partition;
 mod path;
 mod place;
+mod poll;
 mod probe;
 mod progress;
 mod read_dir;
@@ -84,7 +87,9 @@ mod sys;
 mod table;
 mod time;
 mod tree;
+mod trim;
 mod volumes;
+mod watch;
 mod xattr;
 
 pub use address::{is_remote, Address, Files, HostFiles, ImagePath, Selector, Which};
@@ -107,7 +112,7 @@ pub use image::options::parse_size;
 pub use image::options::{ImageHooks, ImageOptions, Verity};
 pub use image::{Image, Outer};
 pub use kernel::Kernel;
-pub use kernel_image::{default_image, lab_image, places_beside, run_image, tiny_image};
+pub use kernel_image::{default_image, fuzz_image, lab_image, places_beside, tiny_image};
 pub use machine::Remote;
 pub use map::{Map, MapOptions};
 pub use metadata::{FileType, Metadata};
@@ -125,13 +130,16 @@ pub use tree::Tree;
 #[doc(hidden)]
 pub use volumes::fuzz_volumes;
 pub use volumes::{Protector, ProtectorKind, Volume, VolumeKind, VolumeOptions, Volumes};
+pub use watch::{Ready, Watch};
 
 pub use tane_host::{prepare, CallCount, ProgramCounts, MEMORY};
 pub use tane_linux::{Content, Extent, SharedPart};
 
 /// What makes jumps of programs' system calls ([`Kernel::intercept`]).
 pub mod programs {
-    pub use tane_host::{Interception, ProgramCode, ProgramText, GATE};
+    pub use tane_host::{
+        CallEnd, Interception, ProgramCall, ProgramCode, ProgramText, ProgramTracer, GATE,
+    };
 }
 
 /// What can back a disk: the trait, and implementations of it.

@@ -1,11 +1,13 @@
 //! Who answers system calls.
 
+use crate::ages::Ages;
+use std::ops::Deref;
 use std::sync::Arc;
 use tane_linux::{Host, Linux};
 
 /// A Linux. All kinds have the same ABI.
 pub(crate) enum Machine {
-    Tane(tane_host::Kernel),
+    Tane(Local),
     /// The Linux that runs this process.
     Host,
     /// One in another process.
@@ -26,12 +28,51 @@ pub trait Remote: Linux {
     fn halt(&self);
 }
 
+/// One in this process, which can go back to checkpoints.
+pub(crate) struct Local {
+    kernel: tane_host::Kernel,
+    pub ages: Ages,
+}
+
+impl Local {
+    pub fn new(kernel: tane_host::Kernel) -> Self {
+        let ages = Ages::default();
+        Self { kernel, ages }
+    }
+}
+
+impl Deref for Local {
+    type Target = tane_host::Kernel;
+
+    #[inline]
+    fn deref(&self) -> &tane_host::Kernel {
+        &self.kernel
+    }
+}
+
+impl Linux for Local {
+    #[inline]
+    unsafe fn call(&self, nr: i64, args: [u64; 6]) -> i64 {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match self.moment() {
+                0 => self.kernel.syscall(nr, args),
+                _ => self.call_in_time(nr, args),
+            }
+        }
+    }
+
+    fn is_ours(&self) -> bool {
+        true
+    }
+}
+
 impl Linux for Machine {
     #[inline]
     unsafe fn call(&self, nr: i64, args: [u64; 6]) -> i64 {
         match self {
             // SAFETY: as the caller promises.
-            Self::Tane(kernel) => unsafe { kernel.syscall(nr, args) },
+            Self::Tane(local) => unsafe { local.call(nr, args) },
             // SAFETY: the same.
             Self::Host => unsafe { Host.call(nr, args) },
             // SAFETY: the same.
@@ -41,7 +82,7 @@ impl Linux for Machine {
 
     fn is_ours(&self) -> bool {
         match self {
-            Self::Tane(_) => true,
+            Self::Tane(local) => local.is_ours(),
             Self::Host => false,
             Self::Remote(there) => there.is_ours(),
         }

@@ -99,7 +99,7 @@ impl OpenOptions {
         let open = |cstr: &std::ffi::CStr| {
             let flags = self.flags()?;
             root.kernel
-                .open_in_root(root.raw(), cstr, flags, self.mode_of(flags))
+                .open_in_root(root, cstr, flags, self.mode_of(flags))
         };
         with_cstr(path.as_os_str().as_bytes(), open)
             .map(File::new)

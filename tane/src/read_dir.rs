@@ -245,7 +245,7 @@ impl Iterator for ReadDir {
 
 impl std::fmt::Debug for ReadDir {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ReadDir({} of {:?})", self.fd.raw(), self.fd.kernel)
+        write!(f, "ReadDir({} of {:?})", self.fd.number(), self.fd.kernel)
     }
 }
 

@@ -45,12 +45,13 @@ impl Region {
             request.fd as i64 as u64,
             request.offset,
         ];
-        let age = kernel.ages().now();
-        // SAFETY: a new mapping where none is; nothing is read or written.
-        let at = unsafe { kernel.syscall(libc::SYS_mmap, args) };
-        if at < 0 {
-            return Err(Errno(-at as i32));
-        }
+        let (at, age) = kernel.dated(|| {
+            // SAFETY: a new mapping where none is; nothing is read or written.
+            match unsafe { kernel.syscall(libc::SYS_mmap, args) } {
+                errno @ ..0 => Err(Errno(-errno as i32)),
+                at => Ok(at),
+            }
+        })?;
         let start = NonNull::new(at as *mut u8).ok_or(Errno(libc::ENOMEM))?;
         let writable = request.prot & libc::PROT_WRITE != 0;
         let watch = matches!(kernel.machine(), Machine::Tane(_))
@@ -90,16 +91,18 @@ impl Region {
 
     /// A call that takes a range of this mapping; `offset` may be inside a page.
     fn call(&self, nr: i64, offset: usize, len: usize, flags: i32) -> SysResult<()> {
-        if self.kernel.ages().is_undone(self.age) {
-            return Err(Errno(libc::ESTALE));
-        }
         let end = offset.checked_add(len).filter(|&end| end <= self.len);
         let end = end.ok_or(Errno(libc::EINVAL))?;
         let first = offset - offset % PAGE;
         let at = self.start.as_ptr() as u64 + first as u64;
         let args = [at, (end - first) as u64, flags as u64, 0, 0, 0];
+        if !self.kernel.has(self.age) {
+            return Err(Errno(libc::ESTALE));
+        }
         // SAFETY: the range is ours, and none of these calls takes it away.
         match unsafe { self.kernel.syscall(nr, args) } {
+            // It was undone just now.
+            errno if errno == -i64::from(libc::EBADF) => Err(Errno(libc::ESTALE)),
             errno @ ..0 => Err(Errno(-errno as i32)),
             _ => Ok(()),
         }
@@ -120,7 +123,7 @@ impl Drop for Region {
         // Somebody else may get the same place as soon as it is free.
         drop(self.watch.take());
         // The kernel went back to before it was mapped: the place may be another's.
-        if self.kernel.ages().is_undone(self.age) {
+        if !self.kernel.has(self.age) {
             return;
         }
         let args = [self.start.as_ptr() as u64, self.len as u64, 0, 0, 0, 0];

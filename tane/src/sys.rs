@@ -18,7 +18,7 @@ pub(crate) struct Fd {
 }
 
 impl Fd {
-    /// What a call gave that began at that time.
+    /// What a call gave at that time.
     pub(crate) fn new(kernel: &Kernel, number: i32, age: Age) -> Self {
         Self {
             kernel: kernel.clone(),
@@ -27,12 +27,21 @@ impl Fd {
         }
     }
 
-    /// Its number in the kernel; -1 if the kernel went back to before it was opened.
+    /// Its number in the kernel; -1 if the kernel went back to before it was opened. For the
+    /// call that this thread makes next.
     #[inline]
     pub(crate) fn raw(&self) -> i32 {
-        match self.kernel.ages().is_undone(self.age) {
-            false => self.number,
-            true => -1,
+        match self.kernel.has(self.age) {
+            true => self.number,
+            false => -1,
+        }
+    }
+
+    /// The same for whoever wants to see it.
+    pub(crate) fn number(&self) -> i32 {
+        match self.kernel.had(self.age) {
+            true => self.number,
+            false => -1,
         }
     }
 
@@ -52,13 +61,7 @@ impl Descriptor for Fd {
 
 impl Drop for Fd {
     fn drop(&mut self) {
-        let ages = self.kernel.ages();
-        // That number may be another's.
-        if !ages.is_undone(self.age) {
-            let now = ages.now();
-            self.sys().close(self.number);
-            ages.note_closed(self.number, self.age, now);
-        }
+        self.kernel.close_of(self.number, self.age);
     }
 }
 
@@ -70,9 +73,9 @@ impl Kernel {
     }
 
     /// What this call gives.
-    fn own(&self, open: impl FnOnce() -> SysResult<i32>) -> SysResult<Fd> {
-        let age = self.ages().now();
-        open().map(|number| Fd::new(self, number, age))
+    fn own(&self, open: impl FnMut() -> SysResult<i32>) -> SysResult<Fd> {
+        let (number, age) = self.dated(open)?;
+        Ok(Fd::new(self, number, age))
     }
 
     pub(crate) fn openat(
@@ -82,7 +85,7 @@ impl Kernel {
         flags: i32,
         mode: u32,
     ) -> SysResult<Fd> {
-        self.own(|| self.sys().open_number(dir, path, flags, mode))
+        self.own(|| self.sys().open_number(&dir, path, flags, mode))
     }
 
     /// Resolves the whole path, links and ".." too, as if `dir` were "/".
@@ -94,11 +97,11 @@ impl Kernel {
         mode: u32,
     ) -> SysResult<Fd> {
         let resolve = libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_MAGICLINKS;
-        self.own(|| self.sys().open2_number(dir, path, flags, mode, resolve))
+        self.own(|| self.sys().open2_number(&dir, path, flags, mode, resolve))
     }
 
     pub(crate) fn dup(&self, fd: impl Descriptor) -> SysResult<Fd> {
-        self.own(|| self.sys().dup_number(fd))
+        self.own(|| self.sys().dup_number(&fd))
     }
 
     pub(crate) fn fsopen(&self, fstype: &CStr) -> SysResult<Fd> {

@@ -390,6 +390,6 @@ impl Tree {
     }
 }
 
-fn io_errno(error: &std::io::Error) -> Errno {
+pub(crate) fn io_errno(error: &std::io::Error) -> Errno {
     Errno(errno_or_guess(error))
 }

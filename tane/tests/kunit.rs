@@ -14,7 +14,7 @@ use tane::MountOptions;
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// Suites whose absence would mean that they were not built or not run.
-const SUITES: [&str; 18] = [
+const SUITES: [&str; 30] = [
     "bitfields",
     "checksum",
     "cmdline",
@@ -33,6 +33,18 @@ const SUITES: [&str; 18] = [
     "slub_test",
     "string",
     "string_helpers",
+    "xarray_example_advanced",
+    "xarray_example_alloc",
+    "xarray_example_irq",
+    "xarray_example_locks",
+    "xarray_example_marks",
+    "xarray_example_multi",
+    "xarray_example_normal",
+    "xarray_example_ranges",
+    "xarray_example_rcu",
+    "xarray_example_reserved",
+    "xarray_example_softirq",
+    "xarray_example_walk",
 ];
 
 /// Older tests by the function that runs them at boot, and what it returns if all

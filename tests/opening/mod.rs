@@ -3,7 +3,7 @@
 //! same files or the same error. `make` makes the images.
 //!
 //! An option that begins with "<" is the content of that file. worker/tests/opening.rs is
-//! Rust's half, here and jailed; cli/tests/opening.rs, capi/tests/opening.rs,
+//! Rust's half, here and jailed; cli/tests/images/opening.rs, capi/tests/opening.rs,
 //! go/opening_test.go and python/tests/test_opening.py are the others'.
 
 #![allow(dead_code)] // every test program uses a part of it

@@ -10,12 +10,22 @@ use crate::wait;
 use crate::wire::{Reader, Wire, Writer};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What a call asks for, as far as it matters once nobody waits for it.
+/// How long an answer is wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wants {
+    /// Until the caller says that it is not, when asked.
+    Until,
+    /// As long as the worker lives; nobody is asked.
+    Always,
+}
+
+/// What a call asks for.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked {
     pub operation: u32,
     /// Of a system call: its result is a descriptor, which somebody has to close.
     pub makes_descriptor: bool,
+    pub wants: Wants,
 }
 
 /// A call that is being made: it has a slot.
@@ -99,7 +109,7 @@ impl<'w> Call<'w> {
             worker.patience(self.slot),
             Some(REST),
             || {
-                outcome = worker.still_waits();
+                outcome = worker.still_waits(self.asked.wants);
                 outcome.is_err()
             },
         );

@@ -1,7 +1,7 @@
 //! A worker as its caller sees it.
 
 use crate::area::{Area, ANSWERED, SLOTS};
-use crate::call::{Asked, Call};
+use crate::call::{Asked, Call, Wants};
 use crate::ended::Ended;
 use crate::failure::{Failure, Result};
 use crate::fork::{self, Owner};
@@ -158,6 +158,10 @@ impl Worker {
 
     /// Take a slot for a call; waits while all are in use.
     pub fn call(&self, operation: u32, handle: u32) -> Result<Call<'_>> {
+        self.call_of(operation, handle, Wants::Until)
+    }
+
+    pub fn call_of(&self, operation: u32, handle: u32, wants: Wants) -> Result<Call<'_>> {
         if !self.owner.is_this() {
             return Err(Failure::new(
                 libc::ENOTSUP,
@@ -168,10 +172,11 @@ impl Worker {
         if let Some(death) = self.death.get() {
             return Err(Failure::new(libc::ESHUTDOWN, death));
         }
-        let slot = self.slot()?;
+        let slot = self.slot(wants)?;
         let asked = Asked {
             operation,
             makes_descriptor: false,
+            wants,
         };
         let mut call = Call::new(self, slot, asked);
         let control = call.control();
@@ -190,7 +195,7 @@ impl Worker {
     }
 
     /// Wait for a slot, and take it.
-    fn slot(&self) -> Result<usize> {
+    fn slot(&self, wants: Wants) -> Result<usize> {
         self.reclaim();
         let mut slots = lock(&self.slots);
         while slots.free == 0 {
@@ -199,7 +204,7 @@ impl Worker {
             slots = now;
             if slots.free == 0 && time.timed_out() {
                 drop(slots);
-                self.still_waits()?;
+                self.still_waits(wants)?;
                 self.reclaim();
                 slots = lock(&self.slots);
             }
@@ -240,10 +245,10 @@ impl Worker {
             if settled || Instant::now() >= until {
                 return Ok(());
             }
-            self.still_waits()?;
+            self.still_waits(Wants::Until)?;
             // What they wait for may be that a file is closed.
             if !lock(&self.ended).is_empty() {
-                self.send_ended();
+                self.send_ended(Wants::Until);
             }
             std::thread::sleep(AGAIN);
         }
@@ -265,16 +270,13 @@ impl Worker {
     }
 
     /// Whether an answer may still come, and is wanted.
-    pub(crate) fn still_waits(&self) -> Result<()> {
+    pub(crate) fn still_waits(&self, wants: Wants) -> Result<()> {
         if self.has_ended() {
             let death = self.death.get().cloned().unwrap_or_default();
             return Err(Failure::new(libc::ESHUTDOWN, death));
         }
-        match self
-            .interrupted
-            .as_ref()
-            .is_some_and(|interrupted| interrupted())
-        {
+        let interrupted = self.interrupted.as_ref();
+        match wants == Wants::Until && interrupted.is_some_and(|interrupted| interrupted()) {
             true => Err(Failure::new(
                 libc::EINTR,
                 "the call was given up; the worker may still carry it out",
@@ -295,7 +297,7 @@ impl Worker {
             return;
         }
         if self.push_ended(Ended::Handle(handle)) {
-            self.send_ended();
+            self.send_ended(Wants::Until);
         }
     }
 
@@ -305,15 +307,17 @@ impl Worker {
     }
 
     /// The same, and soon if there are many.
-    pub fn close_later(&self, fd: u32) {
+    pub fn close_later(&self, fd: u32, wants: Wants) {
         if self.owner.is_this() && self.push_ended(Ended::Descriptor(fd)) {
-            self.send_ended();
+            self.send_ended(wants);
         }
     }
 
     /// Any call takes along what was ended; this one does nothing else.
-    fn send_ended(&self) {
-        let _ = self.call(0, 0).and_then(|call| call.wait().map(drop));
+    fn send_ended(&self, wants: Wants) {
+        let _ = self
+            .call_of(0, 0, wants)
+            .and_then(|call| call.wait().map(drop));
     }
 
     /// The worker's process.

@@ -28,6 +28,10 @@ impl KernelCalls for tane::Kernel {
     fn last_words(&self) -> Result<String> {
         Ok(tane::Kernel::last_words(self))
     }
+
+    fn trim(&self) -> Result<()> {
+        Ok(tane::Kernel::trim(self)?)
+    }
 }
 
 impl ImageCalls for tane::Image {
@@ -220,9 +224,8 @@ impl FileCalls for tane::File {
 /// The call may read and write what its arguments point to.
 pub unsafe fn raw(file: &tane::File, action: &str, nr: i64, args: [u64; 3]) -> Result<i64> {
     let [a, b, c] = args;
-    let args = [file.kernel_fd() as u64, a, b, c, 0, 0];
     // SAFETY: the caller's word.
-    match unsafe { file.kernel().syscall(nr, args) } {
+    match unsafe { file.syscall(nr, [a, b, c, 0, 0]) } {
         result @ 0.. => Ok(result),
         errno => Err(Failure::of_errno(-errno as i32, action)),
     }

@@ -93,6 +93,7 @@ operations! {
         21 is_alive() -> bool;
         22 dmesg() -> String;
         23 last_words() -> String;
+        24 trim() -> ();
     }
 
     /// What can be asked of an image, here or in a worker.

@@ -2,7 +2,7 @@
 
 use crate::ahead::{Ahead, Window, SMALL};
 use crate::area::{BESIDE, BULK};
-use crate::call::{Answer, Call};
+use crate::call::{Answer, Call, Wants};
 use crate::client::Worker;
 use crate::failure::{Failure, Result};
 use crate::listing::Dir;
@@ -77,6 +77,11 @@ impl Mount {
         self.worker.call(operation, self.handle)
     }
 
+    /// A call whose answer is wanted as long as the worker lives, or by this caller's leave.
+    pub(crate) fn call_of(&self, operation: u32, wants: Wants) -> Result<Call<'_>> {
+        self.worker.call_of(operation, self.handle, wants)
+    }
+
     /// A descriptor inside the kernel is to be closed, now or later.
     pub(crate) fn end_descriptor(&self, fd: u32) {
         self.worker.end_descriptor(fd);
@@ -85,7 +90,11 @@ impl Mount {
     /// Close a descriptor inside the kernel, with one of the next calls: no message of its
     /// own, and no answer.
     pub fn close_later(&self, fd: i32) {
-        self.worker.close_later(fd as u32);
+        self.worker.close_later(fd as u32, Wants::Until);
+    }
+
+    pub(crate) fn close_for_others(&self, fd: u32) {
+        self.worker.close_later(fd, Wants::Always);
     }
 
     /// Where it is inside the kernel.

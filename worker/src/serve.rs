@@ -189,6 +189,8 @@ impl Server {
                 let (image, opened) = setup.open(link)?;
                 self.writes.store(setup.options.write, Relaxed);
                 let _ = self.hang.set(setup.hang_limit());
+                // The caller may show its mounts to others, who have many files open.
+                tane_linux::Sys(image.kernel()).raise_open_files();
                 objects.set_image(image);
                 opened.put(&mut to)?;
             }

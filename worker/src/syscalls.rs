@@ -2,6 +2,7 @@
 //! crosses with them. Which they are stands in one table; no other call crosses.
 
 use crate::area::BULK;
+use crate::call::Wants;
 use crate::failure::{Failure, Result};
 use crate::operations::special;
 use crate::remote::Mount;
@@ -175,11 +176,12 @@ fn u32_at(bytes: &[u8], at: usize) -> [u8; 4] {
 impl Mount {
     /// # Safety
     /// As [`Linux::call`].
-    unsafe fn cross(&self, nr: i64, args: [u64; 6]) -> Result<i64> {
+    unsafe fn cross(&self, nr: i64, args: [u64; 6], wants: Wants) -> Result<i64> {
         let unknown = || Failure::of_errno(libc::ENOSYS, "call");
         // SAFETY: the caller's word.
         let Plan { kinds, args } = unsafe { Plan::of(nr, args) }.ok_or_else(unknown)?;
-        let mut call = self.call(special::SYSCALL).inspect_err(|failure| {
+        let call = self.call_of(special::SYSCALL, wants);
+        let mut call = call.inspect_err(|failure| {
             // It was not even sent, and whoever closes does so once.
             if nr == libc::SYS_close && failure.errno == libc::EINTR {
                 self.end_descriptor(args[0] as u32);
@@ -255,24 +257,46 @@ impl Mount {
 /// for as long; and only who waits gives a call up, which ends whole copies.
 pub(crate) const NEVER: [i32; 2] = [libc::EINTR, libc::ECANCELED];
 
+impl Mount {
+    /// As [`Linux::call`], and never given up, whatever
+    /// [`Options::interrupted`](crate::Options::interrupted) would say, which is not asked:
+    /// for threads that answer others. Closing takes no message of its own, and no answer.
+    ///
+    /// # Safety
+    /// As [`Linux::call`].
+    pub unsafe fn call_for_others(&self, nr: i64, args: [u64; 6]) -> i64 {
+        if nr == libc::SYS_close {
+            self.close_for_others(args[0] as u32);
+            return 0;
+        }
+        // SAFETY: the caller's word.
+        told(unsafe { self.cross(nr, args, Wants::Always) })
+    }
+}
+
 impl Linux for Mount {
     /// ENOSYS for calls that do not cross.
     unsafe fn call(&self, nr: i64, args: [u64; 6]) -> i64 {
         // SAFETY: the caller's word.
-        match unsafe { self.cross(nr, args) } {
-            Ok(result) if NEVER.map(|errno| -i64::from(errno)).contains(&result) => {
-                -i64::from(libc::EIO)
-            }
-            Ok(result @ -4095..) => result,
-            Ok(_) => -i64::from(libc::EIO),
-            // Who gave it up does not want it again.
-            Err(failure) if failure.errno == libc::EINTR => -i64::from(libc::ECANCELED),
-            Err(failure) => -i64::from(failure.errno),
-        }
+        told(unsafe { self.cross(nr, args, Wants::Until) })
     }
 
     fn is_ours(&self) -> bool {
         true
+    }
+}
+
+/// As a system call has it.
+fn told(outcome: Result<i64>) -> i64 {
+    match outcome {
+        Ok(result) if NEVER.map(|errno| -i64::from(errno)).contains(&result) => {
+            -i64::from(libc::EIO)
+        }
+        Ok(result @ -4095..) => result,
+        Ok(_) => -i64::from(libc::EIO),
+        // Who gave it up does not want it again.
+        Err(failure) if failure.errno == libc::EINTR => -i64::from(libc::ECANCELED),
+        Err(failure) => -i64::from(failure.errno),
     }
 }
 

@@ -70,7 +70,8 @@ pub fn main(layout: &Layout) -> Result<()> {
     let mut clean = true;
     let mut checked = 0;
     let sources = layout::files_below(&layout.overlay())?;
-    let patches = layout::files_below(&layout.patches())?;
+    let mut patches = layout::files_below(&layout.patches())?;
+    patches.extend(layout::files_below(&layout.experiments())?);
     for file in &sources {
         clean &= check(&tree, file, true)?;
         checked += 1;

@@ -8,6 +8,8 @@ use crate::Result;
 /// The directories the chores work in.
 pub struct Layout {
     pub root: PathBuf,
+    /// An experiment has patches and a tree of its own, which no other image sees.
+    experiment: Option<String>,
 }
 
 impl Layout {
@@ -16,7 +18,16 @@ impl Layout {
         let here = std::env::var_os("CARGO_MANIFEST_DIR")
             .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
         let root = here.parent().unwrap_or(Path::new(".")).to_path_buf();
-        Self { root }
+        let experiment = None;
+        Self { root, experiment }
+    }
+
+    /// The same for images of that experiment.
+    pub fn with_experiment(&self, name: &str) -> Self {
+        Self {
+            root: self.root.clone(),
+            experiment: Some(name.to_string()),
+        }
     }
 
     pub fn overlay(&self) -> PathBuf {
@@ -24,20 +35,32 @@ impl Layout {
     }
 
     pub fn patches(&self) -> PathBuf {
-        self.root.join("kernel/patches")
+        match &self.experiment {
+            None => self.root.join("kernel/patches"),
+            Some(name) => self.experiments().join(name),
+        }
+    }
+
+    pub fn experiments(&self) -> PathBuf {
+        self.root.join("kernel/experiments")
     }
 
     pub fn configs(&self) -> PathBuf {
         self.root.join("kernel/configs")
     }
 
-    /// Everything generated, ignored by git.
+    /// Everything generated, ignored by git. What is in an experiment's has the same
+    /// names as in the other, so that what was compiled there is not compiled again.
     pub fn build(&self) -> PathBuf {
-        self.root.join("build")
+        let build = self.root.join("build");
+        match &self.experiment {
+            None => build,
+            Some(name) => build.join("experiments").join(name),
+        }
     }
 
     pub fn images(&self) -> PathBuf {
-        self.build().join("images")
+        self.root.join("build/images")
     }
 
     pub fn logs(&self) -> PathBuf {

@@ -26,6 +26,7 @@ usage: cargo run -q -p xtask -- CHORE
               NAME is a line of kernel/configs/images, FRAGMENT a file beside it
   kernel --list
               the images there are
+  experiments do the patches in kernel/experiments still apply?
   checkpatch  the kernel's own style checker on everything of ours in kernel/
   layers      which crates import which, as their first pages say
   licences    licences of all crates we depend on
@@ -38,6 +39,7 @@ fn main() {
     let done = match args.first().map(String::as_str) {
         Some("kernel") => kernel::main(&layout, rest),
         Some("checkpatch") => checkpatch::main(&layout),
+        Some("experiments") => kernel::check_experiments(&layout),
         Some("layers") => layers::main(&layout),
         Some("licences") => licences::main(&layout),
         Some("help" | "--help" | "-h") => {

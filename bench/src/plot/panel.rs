@@ -91,7 +91,7 @@ fn add_point(curves: &mut Vec<Curves>, promise: &Promise, report: &Report) {
     let Some(point) = &promise.point else { return };
     let at = curves.iter().position(|c| c.title == point.panel);
     let at = at.unwrap_or_else(|| {
-        curves.push(empty(promise.set, &point.panel));
+        curves.push(empty(promise, &point.panel));
         curves.len() - 1
     });
     for figure in report.of(promise) {
@@ -119,10 +119,13 @@ fn add_point(curves: &mut Vec<Curves>, promise: &Promise, report: &Report) {
     }
 }
 
-fn empty(set: Set, title: &str) -> Curves {
-    let (x, x_label, y_label) = match set {
+fn empty(promise: &Promise, title: &str) -> Curves {
+    let (x, x_label, y_label) = match promise.set {
         Set::Threads => (X::Threads, "threads", "million calls a second"),
+        Set::Xarray if promise.unit == "B" => (X::Count, "entries", "bytes an entry"),
         Set::Xarray => (X::Count, "entries", "ns an entry"),
+        Set::Probes if promise.unit == "B" => (X::Count, "probes", "bytes a probe"),
+        Set::Probes => (X::Count, "probes", "ns"),
         Set::Files => (X::Bytes, "size of the file", "GB/s"),
         _ => (X::Bytes, "bytes a call", "GB/s"),
     };

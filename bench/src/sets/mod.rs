@@ -5,6 +5,7 @@ pub mod boot;
 mod build;
 mod caches;
 mod cat;
+mod checked;
 pub mod create;
 mod extract;
 mod files;
@@ -13,8 +14,10 @@ mod make;
 mod mount;
 pub mod net;
 mod net_load;
+pub mod net_user;
 mod pair;
 mod peak;
+mod probes;
 pub mod programs;
 mod python;
 mod ramfs;
@@ -39,8 +42,10 @@ pub fn promises() -> Vec<Promise> {
         Set::Create => create::promises(),
         Set::Caches => caches::promises(),
         Set::Xarray => xarray::promises(),
+        Set::Probes => probes::promises(),
         Set::Boot => boot::promises(),
         Set::Programs => programs::promises(),
+        Set::Checked => checked::promises(),
         Set::Cat => cat::promises(),
         Set::Extract => [extract::promises(), peak::promises()].concat(),
         Set::Mount => mount::promises(),
@@ -63,8 +68,10 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) {
         Set::Create => create::measure(promise, report, paths),
         Set::Caches => caches::measure(promise, report),
         Set::Xarray => xarray::measure(promise, paths, report),
+        Set::Probes => probes::measure(promise, paths, report),
         Set::Boot => boot::measure(promise, paths, report),
         Set::Programs => programs::measure(promise, paths, report),
+        Set::Checked => checked::measure(promise, paths, report),
         Set::Cat => cat::measure(promise, paths, report),
         Set::Extract if peak::is_of(promise) => peak::measure(promise, paths, report),
         Set::Extract => extract::measure(promise, paths, report),

@@ -1,7 +1,9 @@
 //! The network: loopback inside one kernel, two kernels of this process on a wire, and
-//! the host's network over a tap interface, which is made in a namespace of a child's.
+//! the host's network over a tap interface, which is made in a namespace of a child's. User
+//! mode is net_user.rs's.
 
 use super::net_load::{Client, Load, Server};
+use super::net_user;
 use crate::child;
 use crate::paths::Paths;
 use crate::promise::{short_size, size, Promise, Set};
@@ -57,10 +59,14 @@ pub fn promises() -> Vec<Promise> {
         size(UDP)
     );
     rows.push(row("net-tap-udp-1k".into(), what, Target::None));
+    rows.extend(net_user::promises());
     rows
 }
 
 pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<(), String> {
+    if promise.name.starts_with("net-user-") {
+        return net_user::measure(promise, paths, report);
+    }
     let image = paths.image("default")?;
     let load = Load::of(&promise.name)?;
     if promise.name.starts_with("net-tap-") {

@@ -47,7 +47,7 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
     fill(&root.0, &own)?;
     let name = promise.name.as_str();
     let inside = || -> Result<Command, String> {
-        let mut command = readers::tane(paths, &["run"], Some("run"))?;
+        let mut command = readers::tane(paths, &["run"], Some("default"))?;
         command.arg("--root").arg(&root.0);
         Ok(command)
     };

@@ -2,13 +2,13 @@
 //! in /proc takes what to do and tells how long each part took
 //! (kernel/arch/tane/bench/xarray.c).
 
-use crate::kernel::{boot, c_path, check, Kernel, Ours, RAM};
+use crate::asked::{ask, prepare};
+use crate::kernel::{boot, RAM};
 use crate::paths::Paths;
 use crate::promise::{Promise, Set};
 use crate::race::{race, Contestant};
 use crate::report::Report;
 use crate::target::Target;
-use std::path::Path;
 
 const FILE: &str = "/proc/tane/xarray";
 const KEYS: [(&str, &str); 3] = [
@@ -16,7 +16,9 @@ const KEYS: [(&str, &str); 3] = [
     ("sparse", "every 1,024th key"),
     ("random", "random keys"),
 ];
-const PARTS: [&str; 5] = ["store", "load", "iterate", "mark", "erase"];
+const PARTS: [&str; 6] = ["store", "load", "iterate", "mark", "erase", MEMORY];
+/// In bytes, where the others are in ns.
+const MEMORY: &str = "memory";
 const COUNTS: [usize; 4] = [64, 512, 4096, 32768];
 const STRUCTURES: [(&str, &str); 3] = [
     ("xarray", "xarray"),
@@ -30,8 +32,12 @@ pub fn promises() -> Vec<Promise> {
         for part in PARTS {
             for count in COUNTS {
                 let name = format!("xarray-{part}-{keys}-{count}");
-                let what = format!("{part}, {count} entries, {text}: time for one");
-                let row = Promise::new(name, Set::Xarray, what, "ns", Target::None);
+                let (of, unit) = match part {
+                    MEMORY => ("bytes", "B"),
+                    _ => ("time", "ns"),
+                };
+                let what = format!("{part}, {count} entries, {text}: {of} for one");
+                let row = Promise::new(name, Set::Xarray, what, unit, Target::None);
                 rows.push(row.at(&format!("{part}, {keys}"), count as f64, 0));
             }
         }
@@ -46,14 +52,14 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
     };
     let entries: f64 = count.parse().map_err(|_| "not a count")?;
     let ours = boot(paths, "default", 1, RAM)?;
-    if let Err(why) = prepare(&ours) {
+    if let Err(why) = prepare(&ours, FILE, "CONFIG_TANE_BENCH") {
         report.miss(promise, "xarray", &why);
         return Ok(());
     }
     let kernel = &ours;
     let contest = move |structure: &str| {
         let request = format!("{structure} {keys} {count}\n");
-        move || Ok(ask(kernel, &request, part)? / entries)
+        move || Ok(ask(kernel, FILE, &request)?.of(part)?[0] / entries)
     };
     let contestant = |(name, subject)| Contestant::new(subject, contest(name));
     race(
@@ -63,43 +69,4 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
         report,
     );
     Ok(())
-}
-
-/// /proc inside, and the file in it.
-fn prepare(kernel: &Ours) -> Result<(), String> {
-    kernel.on_path(libc::SYS_mkdir, Path::new("/proc"), 0o755, 0);
-    let (kind, at) = (c"proc".as_ptr() as u64, c"/proc".as_ptr() as u64);
-    // SAFETY: C strings.
-    let mounted = unsafe { kernel.call(libc::SYS_mount, [kind, at, kind, 0, 0, 0]) };
-    check("mounting proc inside", mounted)?;
-    match kernel.on_path(libc::SYS_access, Path::new(FILE), 0, 0) {
-        0 => Ok(()),
-        _ => Err(format!(
-            "no {FILE} in this kernel image: it was built without CONFIG_TANE_BENCH"
-        )),
-    }
-}
-
-/// ns that one part took for all entries.
-fn ask(kernel: &Ours, request: &str, part: &str) -> Result<f64, String> {
-    let path = c_path(Path::new(FILE));
-    let mut answer = [0u8; 256];
-    let (at, room) = (answer.as_mut_ptr() as u64, answer.len() as u64);
-    let (text, len) = (request.as_ptr() as u64, request.len() as u64);
-    // SAFETY: a C string, a text and a buffer with their lengths.
-    let read = unsafe {
-        let open = [path.as_ptr() as u64, libc::O_RDWR as u64, 0, 0, 0, 0];
-        let fd = check(FILE, kernel.call(libc::SYS_open, open))? as u64;
-        let written = kernel.call(libc::SYS_write, [fd, text, len, 0, 0, 0]);
-        let read = kernel.call(libc::SYS_read, [fd, at, room, 0, 0, 0]);
-        kernel.call(libc::SYS_close, [fd, 0, 0, 0, 0, 0]);
-        check(&format!("{FILE}: {}", request.trim()), written)?;
-        check(FILE, read)?
-    };
-    let text = String::from_utf8_lossy(&answer[..read as usize]);
-    let found = text.lines().find_map(|line| {
-        let (name, ns) = line.split_once(' ')?;
-        (name == part).then(|| ns.parse().ok())?
-    });
-    found.ok_or_else(|| format!("{FILE} said: {text}"))
 }

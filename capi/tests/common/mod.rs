@@ -95,6 +95,20 @@ pub fn command() -> PathBuf {
     place.join("tane")
 }
 
+/// A checked module of tests/support/module.c.
+pub fn module(scratch: &Scratch) -> PathBuf {
+    let kernel = tane_checked_build::kernel_imports().map(str::to_owned);
+    let options = tane_checked_build::Options {
+        imports: kernel.chain(["twice".to_owned()]).collect(),
+        ..Default::default()
+    };
+    let file = source("../tests/support/module.c");
+    let module = tane_checked_build::build(&[&file], &options);
+    let path = scratch.0.join("module.tmod");
+    std::fs::write(&path, module.unwrap_or_else(|e| panic!("{e}"))).expect("a file");
+    path
+}
+
 /// Files, large, small and of two names, and links, in directories.
 pub fn plant(tree: &Path) {
     std::fs::create_dir_all(tree.join("below/deeper")).expect("mkdir");

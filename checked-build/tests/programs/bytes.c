@@ -1,8 +1,8 @@
 // Copies of all lengths and overlaps, by the functions that GCC calls.
-void *memcpy(void *, const void *, unsigned long);
-void *memmove(void *, const void *, unsigned long);
-void *memset(void *, int, unsigned long);
-int memcmp(const void *, const void *, unsigned long);
+void *memcpy(void *, const void *, __SIZE_TYPE__);
+void *memmove(void *, const void *, __SIZE_TYPE__);
+void *memset(void *, int, __SIZE_TYPE__);
+int memcmp(const void *, const void *, __SIZE_TYPE__);
 static unsigned char area[1024], other[1024];
 struct large { char c[300]; };
 static struct large one, two;

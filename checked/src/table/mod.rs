@@ -3,12 +3,15 @@
 mod general;
 mod vector;
 
-use crate::form::{Encoding, Form, Op};
+use crate::form::{Encoding, Form, Place};
 use std::sync::LazyLock;
 
 /// All forms.
 pub fn forms() -> impl Iterator<Item = &'static Form> {
     let parts = [
+        general::ARITHMETIC,
+        general::SHIFTS,
+        general::CONDITIONAL,
         general::FORMS,
         vector::MOVES,
         vector::FLOATS,
@@ -39,11 +42,7 @@ pub(crate) const FIXED: &[(&[u8], &str)] = &[
 const SLOTS: usize = 2 * 4 * 4 * 256;
 
 /// Forms by what is known of an instruction before its ModRM byte.
-pub(crate) struct Index {
-    /// Where in `forms` those of a slot begin; they end where the next slot's do.
-    first: Box<[u16; SLOTS + 1]>,
-    forms: Vec<&'static Form>,
-}
+pub(crate) struct Index(Vec<Vec<&'static Form>>);
 
 pub(crate) static INDEX: LazyLock<Index> = LazyLock::new(Index::new);
 
@@ -53,43 +52,27 @@ fn slot(vex: bool, map: usize, prefix: usize, opcode: u8) -> usize {
 
 impl Index {
     fn new() -> Index {
-        let mut by_slot: Vec<(usize, &'static Form)> = Vec::new();
+        let mut slots = vec![Vec::new(); SLOTS];
         for form in forms() {
-            let legacy = form.encoding != Encoding::Vex;
-            let vex = form.encoding != Encoding::Legacy;
-            let in_opcode = form.has(&[Op::Zb, Op::Zv, Op::Zy, Op::Zq]);
-            let mut last = form.opcode;
-            if in_opcode {
-                last |= 7;
-            }
-            for opcode in form.opcode..=last {
-                let map = form.map as usize;
-                for _ in 0..usize::from(legacy) {
-                    by_slot.push((slot(false, map, form.prefix as usize, opcode), form));
+            let (map, prefix) = (form.map as usize, form.prefix as usize);
+            let registers = if form.has(&[Place::Z]) { 7 } else { 0 };
+            for opcode in form.opcode..=form.opcode | registers {
+                if form.encoding != Encoding::Vex {
+                    slots[slot(false, map, prefix, opcode)].push(form);
                     if form.has_operand_size() {
-                        by_slot.push((slot(false, map, 1, opcode), form));
+                        slots[slot(false, map, 1, opcode)].push(form);
                     }
                 }
-                if vex {
-                    by_slot.push((slot(true, map, form.prefix as usize, opcode), form));
+                if form.encoding != Encoding::Legacy {
+                    slots[slot(true, map, prefix, opcode)].push(form);
                 }
             }
         }
-        by_slot.sort_by_key(|(slot, _)| *slot);
-        let mut first = Box::new([0; SLOTS + 1]);
-        for (slot, _) in &by_slot {
-            first[slot + 1] += 1;
-        }
-        for i in 0..SLOTS {
-            first[i + 1] += first[i];
-        }
-        let forms = by_slot.into_iter().map(|(_, form)| form).collect();
-        Index { first, forms }
+        Index(slots)
     }
 
     /// The forms that an instruction with these can be of.
     pub(crate) fn at(&self, vex: bool, map: usize, prefix: usize, opcode: u8) -> &[&'static Form] {
-        let slot = slot(vex, map, prefix, opcode);
-        &self.forms[usize::from(self.first[slot])..usize::from(self.first[slot + 1])]
+        &self.0[slot(vex, map, prefix, opcode)]
     }
 }

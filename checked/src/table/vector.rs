@@ -1,32 +1,37 @@
 //! Forms of SSE to SSE4.2 and AVX to AVX2: no gathers, whose addresses no single
 //! register holds, no EVEX, no MMX registers, nothing that reads or sets MXCSR.
 
-use crate::form::Encoding::{self, Both, Legacy, Vex};
-use crate::form::Map::{M0F, M0F38, M0F3A};
-use crate::form::Op::{self, *};
-use crate::form::Prefix::{None as NP, P66, PF2, PF3};
-use crate::form::{form, vector_group as shift, Form, Map, Prefix};
+use crate::form::operands::*;
+use crate::form::Encoding::{Both, Legacy, Vex};
+use crate::form::Map::{self, M0F, M0F38, M0F3A};
+use crate::form::Prefix::{self, None as NP, P66, PF2, PF3};
+use crate::form::{Form, Op};
 
 type Operands = &'static [Op];
 
 /// With 0F before it, in both encodings.
 const fn two(prefix: Prefix, opcode: u8, name: &'static str, operands: Operands) -> Form {
-    form(Both, M0F, prefix, opcode, name, operands)
+    Form::new(name, M0F, opcode, operands).encoded(Both, prefix)
 }
 
 /// With 66 0F 38 before it, in both encodings.
 const fn o38(opcode: u8, name: &'static str, operands: Operands) -> Form {
-    form(Both, M0F38, P66, opcode, name, operands)
+    Form::new(name, M0F38, opcode, operands).encoded(Both, P66)
 }
 
 /// With 66 0F 3A before it, in both encodings.
 const fn o3a(opcode: u8, name: &'static str, operands: Operands) -> Form {
-    form(Both, M0F3A, P66, opcode, name, operands)
+    Form::new(name, M0F3A, opcode, operands).encoded(Both, P66)
 }
 
 /// With VEX alone.
 const fn vex(map: Map, opcode: u8, name: &'static str, operands: Operands) -> Form {
-    form(Vex, map, P66, opcode, name, operands)
+    Form::new(name, map, opcode, operands).encoded(Vex, P66)
+}
+
+/// A shift by an immediate: one of a group.
+const fn shift(opcode: u8, extension: u8, name: &'static str) -> Form {
+    two(P66, opcode, name, &[Hx, Ux, Ib]).extension(extension)
 }
 
 /// An operation on integers in a whole vector.
@@ -37,12 +42,6 @@ const fn int(opcode: u8, name: &'static str) -> Form {
 /// The same, in the map of 0F 38.
 const fn int38(opcode: u8, name: &'static str) -> Form {
     o38(opcode, name, &[Vx, Hx, Wx])
-}
-
-/// Either encoding without the other, where they differ.
-const fn only(encoding: Encoding, mut form: Form) -> Form {
-    form.encoding = encoding;
-    form
 }
 
 #[rustfmt::skip]
@@ -134,11 +133,11 @@ pub(super) const INTEGERS: &[Form] = &[
     int(0x67, "packuswb"), int(0x68, "punpckhbw"), int(0x69, "punpckhwd"),
     int(0x6a, "punpckhdq"), int(0x6b, "packssdw"), int(0x6c, "punpcklqdq"),
     int(0x6d, "punpckhqdq"), int(0x74, "pcmpeqb"), int(0x75, "pcmpeqw"), int(0x76, "pcmpeqd"),
-    shift(0x71, 2, "psrlw", &[Hx, Ux, Ib]), shift(0x71, 4, "psraw", &[Hx, Ux, Ib]),
-    shift(0x71, 6, "psllw", &[Hx, Ux, Ib]), shift(0x72, 2, "psrld", &[Hx, Ux, Ib]),
-    shift(0x72, 4, "psrad", &[Hx, Ux, Ib]), shift(0x72, 6, "pslld", &[Hx, Ux, Ib]),
-    shift(0x73, 2, "psrlq", &[Hx, Ux, Ib]), shift(0x73, 3, "psrldq", &[Hx, Ux, Ib]),
-    shift(0x73, 6, "psllq", &[Hx, Ux, Ib]), shift(0x73, 7, "pslldq", &[Hx, Ux, Ib]),
+    shift(0x71, 2, "psrlw"), shift(0x71, 4, "psraw"),
+    shift(0x71, 6, "psllw"), shift(0x72, 2, "psrld"),
+    shift(0x72, 4, "psrad"), shift(0x72, 6, "pslld"),
+    shift(0x73, 2, "psrlq"), shift(0x73, 3, "psrldq"),
+    shift(0x73, 6, "psllq"), shift(0x73, 7, "pslldq"),
     two(P66, 0xd1, "psrlw", &[Vx, Hx, Wdq]), two(P66, 0xd2, "psrld", &[Vx, Hx, Wdq]),
     two(P66, 0xd3, "psrlq", &[Vx, Hx, Wdq]), two(P66, 0xe1, "psraw", &[Vx, Hx, Wdq]),
     two(P66, 0xe2, "psrad", &[Vx, Hx, Wdq]), two(P66, 0xf1, "psllw", &[Vx, Hx, Wdq]),
@@ -167,14 +166,14 @@ pub(super) const INTEGERS: &[Form] = &[
     int38(0x3b, "pminud"), int38(0x3c, "pmaxsb"), int38(0x3d, "pmaxsd"), int38(0x3e, "pmaxuw"),
     int38(0x3f, "pmaxud"), int38(0x40, "pmulld"), o38(0x41, "phminposuw", &[Vdq, Wdq]),
     o3a(0x0e, "pblendw", &[Vx, Hx, Wx, Ib]), o3a(0x0f, "palignr", &[Vx, Hx, Wx, Ib]),
-    only(Legacy, o38(0x10, "pblendvb", &[Vdq, Wdq])),
-    only(Legacy, o38(0x14, "blendvps", &[Vdq, Wdq])),
-    only(Legacy, o38(0x15, "blendvpd", &[Vdq, Wdq])),
+    o38(0x10, "pblendvb", &[Vdq, Wdq]).encoded(Legacy, P66),
+    o38(0x14, "blendvps", &[Vdq, Wdq]).encoded(Legacy, P66),
+    o38(0x15, "blendvpd", &[Vdq, Wdq]).encoded(Legacy, P66),
 ];
 
 #[rustfmt::skip]
 pub(super) const AVX: &[Form] = &[
-    form(Vex, M0F, NP, 0x77, "zeroupper", &[]),
+    two(NP, 0x77, "zeroupper", &[]).encoded(Vex, NP),
     vex(M0F38, 0x0c, "permilps", &[Vx, Hx, Wx]), vex(M0F38, 0x0d, "permilpd", &[Vx, Hx, Wx]),
     vex(M0F38, 0x16, "permps", &[Vqq, Hqq, Wqq]), vex(M0F38, 0x36, "permd", &[Vqq, Hqq, Wqq]),
     vex(M0F38, 0x18, "broadcastss", &[Vx, Wd]), vex(M0F38, 0x19, "broadcastsd", &[Vqq, Wq]),

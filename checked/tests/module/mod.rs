@@ -17,6 +17,7 @@ pub fn around(code: &[u8]) -> Module<'_> {
             at: 0,
         }],
         heights: Vec::new(),
+        types: None,
         layout: Layout::new(code.len() as u64, 2, 16, 16).expect("it is small"),
     }
 }

@@ -1,5 +1,6 @@
 //! Whether two files hold the same, and what differs in texts.
 
+use super::pairs::Content;
 use super::Entry;
 use crate::failure::Result;
 use crate::interrupt;
@@ -15,11 +16,11 @@ const MOST_LINES: usize = 40_000;
 /// What cannot be read: the file is the new one, and why.
 pub type Unreadable = (bool, Errno);
 
-fn open<'a>(entry: &Entry<'_, 'a>, is_new: bool) -> std::result::Result<Fd<'a>, Unreadable> {
-    // O_NONBLOCK: should it have become a fifo meanwhile.
-    let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let fd = entry.dir.sys().openat(entry.dir, entry.name, flags, 0);
-    fd.map_err(|e| (is_new, e))
+fn open<'w, 'a>(
+    entry: &Entry<'w, 'a>,
+    is_new: bool,
+) -> std::result::Result<Content<'w, 'a>, Unreadable> {
+    entry.open().map_err(|e| (is_new, e))
 }
 
 /// The first byte in which two files of one length differ. Outer failures end the

@@ -7,7 +7,7 @@ use crate::names::{self, shown};
 use crate::show::{device, utc};
 use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;
-use tane_linux::{Errno, Flags, Kind, Packed, Time, Xattrs};
+use tane_linux::{Errno, Kind, Packed, Time};
 
 /// What can differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -215,10 +215,7 @@ impl Differences {
     }
 
     fn target(&mut self, old: &Entry, new: &Entry) -> std::result::Result<(), Unreadable> {
-        let read = |e: &Entry, is_new| {
-            let target = e.dir.sys().readlink(e.dir, e.name);
-            target.map_err(|e| (is_new, e))
-        };
+        let read = |e: &Entry, is_new| e.target().map_err(|e| (is_new, e));
         let (a, b) = (read(old, false)?, read(new, true)?);
         if a != b {
             self.add(Aspect::Target, &shown(&a), &shown(&b));
@@ -230,8 +227,7 @@ impl Differences {
 
     fn xattrs(&mut self, old: &Entry, new: &Entry) -> std::result::Result<(), Unreadable> {
         let read = |e: &Entry, is_new| {
-            let found = Xattrs::of_entry(e.dir, e.name).map_err(|e| (is_new, e))?;
-            let found = found.portable();
+            let found = e.xattrs().map_err(|e| (is_new, e))?;
             let pairs = Packed(&found);
             let own = pairs.map(|(name, value)| (name.to_bytes().to_vec(), value.to_vec()));
             Ok(own.collect::<BTreeMap<_, _>>())
@@ -270,10 +266,8 @@ impl Differences {
 
     fn flags(&mut self, old: &Entry, new: &Entry) -> std::result::Result<(), Unreadable> {
         let read = |e: &Entry, is_new| {
-            let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
-            let fd = e.dir.sys().openat(e.dir, e.name, flags, 0);
-            let fd = fd.map_err(|e: Errno| (is_new, e))?;
-            Ok(String::from_utf8_lossy(&Flags::of(&fd).letters()).into_owned())
+            let letters = e.flags().map_err(|e: Errno| (is_new, e))?;
+            Ok(String::from_utf8_lossy(&letters).into_owned())
         };
         let (a, b) = (read(old, false)?, read(new, true)?);
         if a != b {

@@ -3,7 +3,8 @@
 mod content;
 mod differences;
 mod pairs;
+pub mod told;
 
 pub use content::patch;
 pub use differences::{Aspect, Aspects, Differences};
-pub use pairs::{walk, Entry, Pair, PairVisitor};
+pub use pairs::{walk, Entry, Pair, PairVisitor, Top};

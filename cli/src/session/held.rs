@@ -2,24 +2,35 @@
 //! met the image: the image's own file, and one that programs of the host work on. With
 //! them open, nothing has to be opened by a name any more.
 
+use super::asker::is_readable;
+use super::opener::Opener;
 use super::{scratch, Access};
 use crate::failure::{Failure, Result, SOME_FAILED};
+use crate::interrupt;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
+use tane::images::Spool;
+use tane_make::open_at_once;
 
 struct Held {
     images: Vec<(PathBuf, File)>,
     /// Empty, in the directory for temporary files.
     temporary: Option<(PathBuf, File)>,
+    /// What an image is made of, once for each time that it is named.
+    sources: Vec<(PathBuf, io::Result<File>)>,
+    spool: Option<Spool>,
 }
 
 static HELD: Mutex<Held> = Mutex::new(Held {
     images: Vec::new(),
     temporary: None,
+    sources: Vec::new(),
+    spool: None,
 });
 
 fn held<T>(work: impl FnOnce(&mut Held) -> T) -> T {
@@ -27,17 +38,15 @@ fn held<T>(work: impl FnOnce(&mut Held) -> T) -> T {
 }
 
 fn named(image: &Path, access: Access) -> io::Result<File> {
-    let write = access == Access::Write;
-    File::options().read(true).write(write).open(image)
+    tane::images::open_host_file(image, access == Access::Write, 0)
 }
 
 /// Before the jail closes. What cannot be opened is told when somebody needs it.
 pub(super) fn hold(image: &Path, access: Access) {
     // A fifo would have it wait.
-    let may = image.metadata().is_ok_and(|found| {
-        use std::os::unix::fs::FileTypeExt;
-        found.is_file() || found.file_type().is_block_device()
-    });
+    let may = image
+        .metadata()
+        .is_ok_and(|found| found.is_file() || found.file_type().is_block_device());
     if let Some(file) = may.then(|| named(image, access).ok()).flatten() {
         held(|held| held.images.push((image.to_owned(), file)));
     }
@@ -48,6 +57,72 @@ pub(super) fn hold_temporary() -> Result<()> {
     let made = made()?;
     held(|held| held.temporary = Some(made));
     Ok(())
+}
+
+/// Who opens what lies in directories of which an image is made, if that is not this process.
+static OPENER: OnceLock<Opener> = OnceLock::new();
+
+/// The files of which an image is made, and one without a name to unpack them into.
+pub(super) fn hold_sources(sources: &[PathBuf]) {
+    // Where there is no room for one, that is told when something is to be unpacked.
+    let spool = Spool::new(&scratch::place()).ok();
+    // Who writes to two pipes in turn is not waited for.
+    let all = sources
+        .iter()
+        .map(|path| (path.clone(), open_at_once(path)));
+    let all: Vec<_> = all.collect();
+    held(|held| (held.sources, held.spool) = (all, spool));
+}
+
+/// What is in directories this process opens.
+pub(super) fn open_by(opener: Opener) {
+    let _ = OPENER.set(opener);
+}
+
+/// One of them.
+pub fn source(path: &Path) -> io::Result<File> {
+    let known = held(|held| {
+        let at = held.sources.iter().position(|(known, _)| known == path)?;
+        Some(held.sources.remove(at).1)
+    });
+    let Some(known) = known else {
+        return File::open(path);
+    };
+    let file = known?;
+    // A pipe that has no name any more has all its writers.
+    if file.metadata()?.file_type().is_fifo() && path.canonicalize().is_ok() {
+        await_writer(&file)?;
+    }
+    // SAFETY: no memory involved.
+    unsafe {
+        let now = libc::fcntl(file.as_raw_fd(), libc::F_GETFL);
+        libc::fcntl(file.as_raw_fd(), libc::F_SETFL, now & !libc::O_NONBLOCK);
+    }
+    Ok(file)
+}
+
+/// Before that its end would be the end.
+fn await_writer(pipe: &File) -> io::Result<()> {
+    while !is_readable(&mut [(pipe.as_raw_fd(), libc::POLLIN)])? {
+        if interrupt::requested() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+    }
+    Ok(())
+}
+
+/// One in a directory of them.
+pub fn source_in(dir: &Path, name: &Path) -> io::Result<File> {
+    let path = dir.join(name);
+    match OPENER.get() {
+        Some(opener) => opener.open(&path, false, 0),
+        None => open_at_once(&path),
+    }
+}
+
+/// The file to unpack into.
+pub fn spool() -> io::Result<Spool> {
+    held(|held| held.spool.take()).map_or_else(|| Spool::new(&scratch::place()), Ok)
 }
 
 /// The image's file, for reading, and for writing where the verb writes.

@@ -118,11 +118,6 @@ impl Opened {
     }
 
     #[cfg(feature = "fuse")]
-    pub fn fstype(&self) -> Option<&str> {
-        self.mount.as_ref().map(|m| m.fstype())
-    }
-
-    #[cfg(feature = "fuse")]
     pub fn last_words(&self) -> String {
         self.kernel.last_words()
     }

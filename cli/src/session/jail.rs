@@ -5,195 +5,33 @@
 //! and before it sees what is in its image, everything that booting took goes
 //! too. `docs/jail.md` says what remains.
 
+mod needs;
 mod programs;
+mod sessions;
+
+pub use needs::Needs;
+pub use sessions::{begin_session, confines_session, enter_session, is_kept_from, Shared};
 
 use super::machine::{kernel_image, tiny_image};
 use super::{
-    asker, filler, gofer, held, is_host_kernel, lower, memory, namer, prepared, scratch, servers,
-    target, traced, Access, Fills, Making,
+    asker, filler, gofer, held, is_host_kernel, lower, memory, namer, opener, scratch, servers,
+    target, traced, Access,
 };
 use crate::args::Global;
-use crate::copy::gofer::{lender, Terms};
+use crate::copy::gofer::Terms;
 use crate::failure::{Failure, Result};
 use crate::inherited;
 use crate::tell;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 use tane::jail::{Files, Jail};
-use tane::{directory_of, is_remote, ImageFiles, ImagePath};
+use tane::{is_remote, ImageFiles, ImagePath};
 
 /// Private memory, unless `--memory-limit` says otherwise, in bytes.
 const MEMORY: u64 = 4 << 30;
 /// How long the command may take to end by itself after `--time-limit`.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// What a verb needs beside its only image. Declared before that is opened.
-#[derive(Debug, Default)]
-pub struct Needs {
-    images: Vec<(ImagePath, Access)>,
-    sources: Vec<PathBuf>,
-    /// As sources, but a process of its own reads them.
-    lent: Vec<PathBuf>,
-    lends: Option<lender::Terms>,
-    trees: Vec<PathBuf>,
-    created: Vec<PathBuf>,
-    changed: Vec<PathBuf>,
-    /// A process of its own gives it its name.
-    makes: Option<Making>,
-    /// Processes of their own have the Linux that fills file systems.
-    fills: Option<Fills>,
-    /// A process of its own writes copies.
-    copies: Option<Terms>,
-    programs: bool,
-    /// The image's Linux runs a program, whose standard input this process's is.
-    runs: bool,
-    /// These make no holes.
-    no_holes: bool,
-    /// Several kernels are booted, one after the other.
-    again: bool,
-    temporary: bool,
-    handed: bool,
-    /// Kernels are booted at any time, for images that are opened like this.
-    session: Option<Access>,
-    /// Images that a session will open with options of their own.
-    own_options: Vec<(PathBuf, Global)>,
-}
-
-impl Needs {
-    /// Each of these is opened once, by a kernel of its own, in any order.
-    pub fn images<'a>(images: impl IntoIterator<Item = (&'a ImagePath, Access)>) -> Self {
-        let images = images.into_iter();
-        Needs {
-            images: images.map(|(at, access)| (at.clone(), access)).collect(),
-            ..Needs::default()
-        }
-    }
-
-    /// A file of the host, or a directory with all beneath it, is read. A symlink
-    /// is one that is followed.
-    pub fn read(mut self, path: &Path) -> Self {
-        self.sources.push(path.into());
-        self
-    }
-
-    /// Something is written as `path` of the host, or into it if it is a directory.
-    pub fn write(mut self, path: &Path) -> Self {
-        self.trees.push(directory_of(path));
-        self
-    }
-
-    /// What is written are copies, with the owners and attributes of what they are copies
-    /// of, as far as one may.
-    pub fn copies(mut self, terms: Terms) -> Self {
-        self.copies = Some(terms);
-        self
-    }
-
-    /// What is read is copied: a process of its own does it, as these terms say.
-    pub fn lends(mut self, terms: lender::Terms) -> Self {
-        self.lends = Some(terms);
-        self
-    }
-
-    /// As [`Self::read`], by that process.
-    pub fn lend(mut self, path: &Path) -> Self {
-        self.lent.push(path.into());
-        self
-    }
-
-    /// Of root's.
-    fn rights(&self, jail: &mut Jail) {
-        jail.attributes(!self.sources.is_empty()).names_only(true);
-        jail.handed(self.handed).hands(gofer::gofer().is_some());
-        jail.programs(self.runs);
-    }
-
-    /// The most layers that one of the images has.
-    fn deepest(&self) -> usize {
-        let layers = self.images.iter().map(|(at, _)| at.layers().count());
-        layers.max().unwrap_or(1)
-    }
-
-    /// How many kernels run at a time, at most, of `all` that the images take.
-    fn kernels(&self, all: usize) -> usize {
-        /// The last ones may not have ended yet.
-        const AGAIN: usize = 2;
-        match self.session {
-            Some(_) => prepared::MOST,
-            None if self.again => AGAIN * self.deepest(),
-            // Those that wait, one that is written meanwhile, and the one whose turn it is.
-            None => all.clamp(1, prepared::MOST + 1 + self.deepest()),
-        }
-    }
-
-    /// Of the host, a file is made: it is open, and a process of its own gives it its name.
-    pub fn makes(mut self, making: Making) -> Self {
-        self.makes = Some(making);
-        self
-    }
-
-    /// In this file, file systems are filled, each by a process of its own, which has Linux:
-    /// this one has none.
-    pub fn fills(mut self, fills: Fills) -> Self {
-        self.fills = Some(fills);
-        self
-    }
-
-    /// Programs read and write this file, which is there already.
-    pub fn change(mut self, path: &Path) -> Self {
-        self.changed.push(path.into());
-        self
-    }
-
-    /// A session: images are opened, and their kernels booted, at any time. Files are
-    /// made and written in its own directory, if it has one.
-    fn session(mut self, access: Access, own: Option<&Path>) -> Self {
-        self.session = Some(access);
-        self.created.extend(own.map(Path::to_owned));
-        self
-    }
-
-    /// Descriptors are still to be handed over.
-    #[cfg(feature = "fuse")]
-    pub fn handed(mut self) -> Self {
-        self.handed = true;
-        self
-    }
-
-    /// Programs of the host work on the image, run by a process of its own in their own
-    /// jail, and share a directory for temporary files with this one.
-    pub fn programs(mut self) -> Self {
-        self.programs = true;
-        self.temporary()
-    }
-
-    /// The Linux in this process runs a program.
-    pub fn runs(mut self) -> Self {
-        self.runs = true;
-        self
-    }
-
-    /// What the programs write is told from what they leave alone.
-    pub fn no_holes(mut self, yes: bool) -> Self {
-        self.no_holes = yes;
-        self
-    }
-
-    /// The image is opened, and its kernel booted, several times.
-    pub fn again(mut self) -> Self {
-        self.again = true;
-        self
-    }
-
-    /// A directory for temporary files.
-    pub fn temporary(mut self) -> Self {
-        self.temporary = true;
-        self
-    }
-}
 
 #[derive(Default)]
 struct State {
@@ -290,10 +128,6 @@ pub(super) fn enter(
                 allow_image(&mut jail, &at.image, Access::Read, global);
                 beside.push(at.image);
             }
-            if needs.session.is_some() {
-                let secrets = [&global.passphrase_file, &global.key_file];
-                needs.sources.extend(secrets.into_iter().flatten().cloned());
-            }
         }
         needs.trees.retain(|path| path.exists());
         if let Some(terms) = needs.copies.take() {
@@ -311,16 +145,38 @@ pub(super) fn enter(
         if let Some(terms) = needs.lends.take() {
             gofer::start_lender(&needs.lent, terms, global)?;
         }
+        if let Some(access) = needs.session {
+            // What this process needs no name for any more.
+            let opened = std::mem::replace(&mut jail, Jail::new());
+            let shared = &needs.sources[..];
+            let written = if access == Access::Write { shared } else { &[] };
+            let opener = opener::start(opened, written, shared, global)?;
+            tane::images::open_by(move |path, write, flags| opener.open(path, write, flags));
+            if !needs.opens {
+                needs.sources.clear();
+                needs.trees.clear();
+            }
+        }
         for path in &needs.trees {
             jail.write_beneath(path);
-        }
-        for path in needs.created.iter().filter(|p| p.exists()) {
-            jail.create_beneath(path);
         }
         if needs.temporary {
             // It goes with its directory: who has no Linux sweeps that.
             let own = scratch::directory()?;
             jail.read(&own).create_beneath(own);
+        }
+        if needs.holds {
+            let sources = std::mem::take(&mut needs.sources).into_iter();
+            let (dirs, files): (Vec<_>, Vec<_>) = sources.partition(|path| path.is_dir());
+            held::hold_sources(&files);
+            if !dirs.is_empty() {
+                held::open_by(opener::start(Jail::new(), &[], &dirs, global)?);
+                needs.handed = true;
+            }
+            for (at, access) in &needs.images {
+                held::hold(&at.image, *access);
+            }
+            jail = Jail::new();
         }
         if needs.programs && !needs.again {
             for (at, access) in &needs.images {
@@ -382,68 +238,12 @@ pub(super) fn enter(
     })
 }
 
-/// What a session may do with files of the host.
-pub struct Shared<'s> {
-    /// Read and write beneath these.
-    pub dirs: &'s [PathBuf],
-    /// Read these.
-    pub sources: &'s [PathBuf],
-    /// Write these, or into them.
-    pub dests: &'s [PathBuf],
-}
-
-/// A session begins. Beside `images`, with options of their own where they have some, it
-/// may open what its first line names that opens anything, and of the host what is shared.
-/// The jail closes before the first of them is opened.
-pub fn begin_session(
-    images: Vec<(PathBuf, Option<Global>)>,
-    shared: &Shared,
-    own: Option<&Path>,
-    access: Access,
-    global: &Global,
-) -> Result<()> {
-    let mut needs = Needs::default().session(access, own);
-    // `lcd` goes elsewhere.
-    let absolute = |path: &PathBuf| {
-        let full = std::path::absolute(path);
-        full.map_err(|e| Failure::of_host(path, &e))
-    };
-    for dir in shared.dirs {
-        let dir = &absolute(dir)?;
-        needs = needs.read(dir).lend(dir);
-        needs = needs.write(dir).copies(Terms::Session);
-    }
-    for path in shared.sources.iter().filter(|path| !path.is_symlink()) {
-        needs = needs.lend(&absolute(path)?);
-    }
-    if !needs.lent.is_empty() {
-        let places = needs.lent.clone();
-        needs = needs.lends(lender::Terms::Session(places));
-    }
-    for path in shared.dests {
-        needs = needs.write(&absolute(path)?).copies(Terms::Session);
-    }
-    for (image, options) in images {
-        needs.images.push((whole(&image), access));
-        needs.own_options.extend(options.map(|own| (image, own)));
-    }
-    let is_known = !needs.images.is_empty();
-    declare(needs);
-    match is_known {
-        true => enter_session(None, global),
-        false => Ok(()),
-    }
-}
-
-/// A session is about to open an image, or to boot a kernel.
-pub(super) fn enter_session(image: Option<&ImagePath>, global: &Global) -> Result<()> {
-    let (kernel, tiny) = (kernel_image(global)?, tiny_image(global));
-    enter(
-        image,
-        &[Some(&kernel), tiny.as_deref()],
-        Access::Read,
-        global,
-    )
+/// The image is about to be changed, by this process or by programs of the host, for which
+/// no kernel is booted.
+pub fn without_linux(at: &ImagePath, access: Access, global: &Global) -> Result<()> {
+    enter(Some(at), &[], access, global)?;
+    booted(at);
+    close(global)
 }
 
 /// A kernel is about to be booted from this file, beside which code runs that was mapped
@@ -474,6 +274,11 @@ pub(super) fn close_after_copies(global: &Global) -> Result<()> {
     close(global)
 }
 
+/// No kernel is booted any more. What was to be read still is.
+pub(super) fn close_for_good(global: &Global) -> Result<()> {
+    close(global)
+}
+
 /// What an image is made of is about to be looked at: archives and programs are met in
 /// the jail too. `image` is what it will be called.
 pub fn begin_making(image: &Path, mut needs: Needs, global: &Global) -> Result<()> {
@@ -490,46 +295,9 @@ pub fn begin_making(image: &Path, mut needs: Needs, global: &Global) -> Result<(
     )
 }
 
-/// A session runs, in a jail.
-pub fn confines_session() -> bool {
-    with(|state| state.entered && state.needs.as_ref().is_some_and(|n| n.session.is_some()))
-}
-
 /// Whether programs of the host make no holes in files.
 pub(super) fn keeps_from_holes() -> bool {
     with(|state| state.entered && state.needs.as_ref().is_some_and(|n| n.no_holes))
-}
-
-/// Whether this path on the host is none that the session may open.
-pub fn is_kept_from(path: &[u8]) -> bool {
-    let path = path.strip_prefix(b"host:").unwrap_or(path);
-    let path = Path::new(OsStr::from_bytes(path));
-    let full = path.ancestors().find_map(|path| match path {
-        // Of a name alone, the directory.
-        path if path.as_os_str().is_empty() => Path::new(".").canonicalize().ok(),
-        path => path.canonicalize().ok(),
-    });
-    let shared = |path: &PathBuf| {
-        let shared = path.canonicalize();
-        full.as_ref()
-            .zip(shared.ok())
-            .is_some_and(|(full, shared)| full.starts_with(shared))
-    };
-    confines_session()
-        && with(|state| {
-            let needs = state.needs.as_ref();
-            !needs.is_some_and(|needs| {
-                let images = needs.images.iter().map(|(at, _)| &at.outermost().image);
-                let lists = [
-                    &needs.sources,
-                    &needs.lent,
-                    &needs.trees,
-                    &needs.changed,
-                    &needs.created,
-                ];
-                images.chain(lists.into_iter().flatten()).any(shared)
-            })
-        })
 }
 
 /// The images that this command will open beside the one that is opened first: they can

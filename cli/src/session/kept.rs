@@ -6,7 +6,7 @@
 
 use super::image::{mount, Opened};
 use super::machine::Machine;
-use super::{jail, secrets, Access};
+use super::{jail, secrets, Access, Here};
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::tell;
@@ -19,20 +19,19 @@ use tane::{ImagePath, Selector};
 #[derive(Clone, Default)]
 pub struct Kept(Option<Arc<Mutex<Inner>>>);
 
-/// Where a session is.
-#[derive(Clone)]
-pub struct Here {
-    pub image: PathBuf,
-    pub selector: Option<Selector>,
-    /// Absolute, without "." and "..".
-    pub dir: Vec<u8>,
-    /// The file of another image that the image is.
-    pub within: Option<Box<ImagePath>>,
+/// Why no command of a session writes to images.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OnlyReads {
+    /// The user said so.
+    AsTold,
+    /// Nobody has said that any should before the first image was met: whoever has taken a
+    /// session over could say that a command was typed.
+    Unasked,
 }
 
 #[derive(Default)]
 struct Inner {
-    read_only: bool,
+    only_reads: Option<OnlyReads>,
     here: Option<Here>,
     images: Vec<Image>,
     kernel: Option<tane::Kernel>,
@@ -67,53 +66,31 @@ impl std::fmt::Debug for Kept {
     }
 }
 
-impl Here {
-    /// As an address.
-    pub fn shown(&self) -> Vec<u8> {
-        let image = self.image.as_os_str().as_bytes();
-        [image, &self.selector_text(), b":", &self.dir].concat()
-    }
-
-    /// `@SELECTOR`, or nothing.
-    pub fn selector_text(&self) -> Vec<u8> {
-        let selector = self.selector.as_ref();
-        selector.map_or(Vec::new(), |s| format!("@{s}").into_bytes())
-    }
-
-    /// What a path means here.
-    pub fn path(&self, path: &[u8]) -> ImagePath {
-        let path = match path {
-            [b'/', ..] => path.to_vec(),
-            b"" | b"." => self.dir.clone(),
-            _ => [&self.dir[..], b"/", path].concat(),
-        };
-        // "//x" would be the same, but is shown.
-        let path = match path.strip_prefix(b"//") {
-            Some(rest) => [b"/", rest].concat(),
-            None => path,
-        };
-        ImagePath {
-            image: self.image.clone(),
-            selector: self.selector.clone(),
-            path,
-            within: self.within.clone(),
-        }
-    }
-}
-
 /// The name a file has whatever it is called.
 fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.into())
 }
 
 impl Kept {
-    /// That of a session. `read_only`: no command may write.
-    pub fn session(read_only: bool) -> Kept {
-        let inner = Inner {
-            read_only,
-            ..Inner::default()
-        };
-        Kept(Some(Arc::new(Mutex::new(inner))))
+    /// That of a session.
+    pub fn session() -> Kept {
+        Kept(Some(Arc::default()))
+    }
+
+    /// From now on none of its commands writes to images; how these are opened, then.
+    pub fn only_reads(&self, why: OnlyReads) -> Access {
+        if let Some(mut inner) = self.inner() {
+            inner.only_reads = Some(why);
+        }
+        Access::Read
+    }
+
+    /// An error if the session does not have that done to an image.
+    pub fn permits(&self, image: &Path, access: Access, global: &Global) -> Result<()> {
+        match self.inner() {
+            Some(inner) => inner.permits(image, access, global),
+            None => Ok(()),
+        }
     }
 
     fn inner(&self) -> Option<MutexGuard<'_, Inner>> {
@@ -149,6 +126,14 @@ impl Kept {
         }
     }
 
+    /// Reads them ahead, where that is no line of standard input. What cannot be read is told
+    /// when it is needed.
+    pub fn read_secrets(&self, global: &Global) {
+        if global.passphrase_file.as_deref() != Some(Path::new("-")) {
+            let _ = self.secrets(global);
+        }
+    }
+
     /// A file system of an image, opened if it is not; None outside of a session,
     /// and for an image inside another, which each command opens anew.
     pub fn open(
@@ -160,11 +145,7 @@ impl Kept {
         let Some(mut inner) = self.inner() else {
             return Ok(None);
         };
-        if access == Access::Write && inner.read_only {
-            let name = at.image.display();
-            let text = format!("{name}: this session is for reading only (--read-only)");
-            return Err(Failure::new(SOME_FAILED, text));
-        }
+        inner.permits(&at.image, access, global)?;
         match at.within.is_some() {
             true => Ok(None),
             false => inner.open(at, access, global).map(Some),
@@ -250,6 +231,27 @@ fn all(results: impl Iterator<Item = Result<()>>) -> Result<()> {
 }
 
 impl Inner {
+    fn permits(&self, image: &Path, access: Access, global: &Global) -> Result<()> {
+        let name = image.display();
+        let failure = |text: &str| {
+            let failure = Failure::new(SOME_FAILED, format!("{name}: {text}"));
+            failure.about(image.as_os_str().as_bytes())
+        };
+        let own = self.options_for(&real(image));
+        let forgets = own.as_ref().unwrap_or(global).forgets();
+        match self.only_reads {
+            _ if access == Access::Read => Ok(()),
+            Some(OnlyReads::AsTold) => {
+                Err(failure("this session is for reading only (--read-only)"))
+            }
+            Some(OnlyReads::Unasked) if !forgets => {
+                let failure = failure("commands that are typed, or come by a pipe, only read");
+                Err(failure.remedy("tane sh --rw writes, and so do commands of -c and -f"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn kernel(&mut self, global: &Global) -> Result<tane::Kernel> {
         if let Some(kernel) = self.kernel.as_ref().filter(|k| k.is_alive()) {
             return Ok(kernel.clone());
@@ -279,6 +281,10 @@ impl Inner {
         self.bury_the_dead();
         let own = self.options_for(&file);
         let global = own.as_ref().unwrap_or(global);
+        if !jail::confines_session() {
+            // The files that a first line names.
+            let _ = self.secrets(global);
+        }
         jail::enter_session(Some(at), global)?;
         let mut secrets = None;
         if let Some(i) = self.images.iter().position(|i| i.file == file) {
@@ -372,29 +378,5 @@ impl Image {
                 Err(_) => Err(Failure::image(format!("{name}: is in use by this command"))),
             }
         }))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_are_below_where_the_session_is() {
-        let at = |dir: &str, path: &str| {
-            let here = Here {
-                image: "d.img".into(),
-                selector: None,
-                dir: dir.into(),
-                within: None,
-            };
-            String::from_utf8(here.path(path.as_bytes()).path).expect("UTF-8")
-        };
-        assert_eq!(at("/", "a"), "/a");
-        assert_eq!(at("/", "."), "/");
-        assert_eq!(at("/d", "a/b"), "/d/a/b");
-        assert_eq!(at("/d", "../a"), "/d/../a");
-        assert_eq!(at("/d", "/a"), "/a");
-        assert_eq!(at("/d", ""), "/d");
     }
 }

@@ -97,6 +97,7 @@ impl Machine {
 
     /// For reading, what the kernel writes (a journal replay) stays in memory.
     pub fn with_image(at: &ImagePath, access: Access, global: &Global) -> Result<Machine> {
+        global.kept.permits(&at.image, access, global)?;
         // Whole images are for one verb alone.
         let global = &global.kept.release(&at.image, global)?;
         let prepared = prepared::get(at, access, global)?;
@@ -186,7 +187,7 @@ impl Machine {
     }
 
     /// Whatever opens its images and encrypted volumes.
-    pub(super) fn secrets(&self) -> Vec<Vec<u8>> {
+    pub fn secrets(&self) -> Vec<Vec<u8>> {
         self.image.as_ref().map_or_else(Vec::new, Image::secrets)
     }
 

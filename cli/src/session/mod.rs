@@ -7,6 +7,7 @@ mod end;
 mod filler;
 mod gofer;
 mod held;
+mod here;
 mod image;
 mod jail;
 mod kept;
@@ -15,7 +16,10 @@ mod machine;
 mod memory;
 mod namer;
 mod nested;
+mod network;
+mod opener;
 mod opening;
+pub mod passing;
 mod prepared;
 mod redo;
 mod rootfs;
@@ -23,8 +27,10 @@ mod scratch;
 mod secrets;
 mod servers;
 mod target;
+mod teller;
 pub mod traced;
 mod unmountable;
+pub mod victim;
 
 pub use asker::abandon as release_terminal;
 #[cfg(feature = "fuse")]
@@ -32,22 +38,30 @@ pub use asker::end as end_questions;
 pub use end::End;
 pub use filler::{fill_elsewhere, Fills};
 pub use gofer::{gofer, lender};
-pub use held::open as open_held;
+pub use held::{open as open_held, source as open_source, source_in as open_source_in, spool};
+pub use here::Here;
 use image::open_image;
 pub use image::Opened;
 pub use jail::{
-    begin_making, confines_session, declare, is_kept_from, is_off as is_without_jail, Needs,
+    begin_making, confines_session, declare, is_kept_from, is_off as is_without_jail,
+    without_linux, Needs,
 };
-pub use kept::{Here, Kept};
+pub use kept::{Kept, OnlyReads};
 pub use machine::{Content, Machine};
 pub use namer::{end as end_of_making, finish, Making};
+pub use network::{
+    attach as attach_network, begin as begin_network, begin_wire, impair as impair_network, Plug,
+    WayOut,
+};
 pub use redo::prepare as write_back_as_a_whole;
 pub use rootfs::{
     of_directory as root_of_directory, of_file as root_of_file, of_image as root_of_image,
-    of_nothing as without_root,
+    of_nothing as without_root, of_nothing_but as without_root_but,
 };
 pub use scratch::{directory as temporary_directory, place as temporary_place};
+pub use secrets::know as know_secrets;
 pub use target::{container, lock_replaced, locked, Target, Want};
+pub use teller::start as start_teller;
 
 use crate::args::Global;
 use crate::expand::{self, Meant};
@@ -105,13 +119,12 @@ pub fn image_path(argument: &OsStr, global: &Global) -> Result<ImagePath> {
 }
 
 /// A session begins with these images, and will open those of `later`, each with its
-/// options, and the files of the host that are named there. It reads and writes files of the host beneath `shared`, and keeps some of its
-/// own beneath `own`.
+/// options, and the files of the host that are named there. It reads and writes files of the
+/// host beneath `shared`.
 pub fn begin(
     images: &[OsString],
     later: Named,
     shared: &[PathBuf],
-    own: Option<&Path>,
     access: Access,
     global: &Global,
 ) -> Result<()> {
@@ -120,14 +133,20 @@ pub fn begin(
         let at = Address::parse_image(image, &host_files(global));
         all.push((at.map_err(|e| Failure::address(image, &e))?.image, None));
     }
+    // Once the jail has closed, nobody opens them.
+    let options = later.images.iter().map(|(_, own)| own);
+    for global in std::iter::once(global).chain(options) {
+        global.kept.read_secrets(global);
+    }
     let named = later.images.into_iter();
     all.extend(named.map(|(image, own)| (image, Some(own))));
     let files = jail::Shared {
         dirs: shared,
         sources: &later.sources,
         dests: &later.dests,
+        is_opened: later.opens,
     };
-    jail::begin_session(all, &files, own, access, global)
+    jail::begin_session(all, &files, access, global)
 }
 
 /// An argument that only makes sense as a whole image, be it inside another.
@@ -247,15 +266,6 @@ impl Session {
         let dir = root.open_dir(path);
         dir.map(Root::image)
             .map_err(|e| Failure::image(format!("{}: {e}", plain(path))))
-    }
-
-    /// The file system's type, of an image.
-    #[cfg(feature = "fuse")]
-    pub fn fstype(&self) -> Option<&str> {
-        match self {
-            Session::Image(opened) => opened.fstype(),
-            Session::Directory { .. } => None,
-        }
     }
 
     /// Why the image's Linux has died, if it has.

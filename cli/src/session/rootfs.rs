@@ -128,6 +128,16 @@ pub fn of_nothing(global: &Global) -> Result<Machine> {
     Ok(machine)
 }
 
+/// One that knows everything, and beside it files of the host beneath this directory, which are
+/// read to the end.
+pub fn of_nothing_but(files: Option<&Path>, global: &Global) -> Result<Machine> {
+    let sources: Vec<_> = files.into_iter().collect();
+    jail::enter_copying(&sources, global)?;
+    let machine = Machine::alone(global)?;
+    jail::close_for_good(global)?;
+    Ok(machine)
+}
+
 /// One with nothing in it but a copy of this file; where that is.
 pub fn of_file(file: &Path, global: &Global) -> Result<(Opened, PathBuf)> {
     let fail = |e: io::Error| Failure::of_host(file, &e);

@@ -8,12 +8,26 @@ use crate::interrupt;
 use std::io::{BufRead, IsTerminal, Read, Write};
 use std::os::fd::RawFd;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// Longest key, as cryptsetup has it, in bytes.
 const LONGEST: u64 = 8 << 20;
 
+/// What opens the images of this command, if that is known already.
+static KNOWN: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+
+/// From now on these are what the command line names: nobody reads or asks for them again.
+pub fn know(secrets: Vec<Vec<u8>>) {
+    if !secrets.is_empty() {
+        let _ = KNOWN.set(secrets);
+    }
+}
+
 /// What the command line names.
 pub fn given(global: &Global) -> Result<Vec<Vec<u8>>> {
+    if let Some(known) = KNOWN.get() {
+        return Ok(known.clone());
+    }
     let mut secrets = Vec::new();
     let fail = |path: &Path, e: std::io::Error| Failure::usage(format!("{}: {e}", path.display()));
     if let Some(path) = &global.passphrase_file {

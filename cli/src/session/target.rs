@@ -432,7 +432,7 @@ pub fn locked(image: &Path, access: Access) -> Result<(File, Lock)> {
 /// The locks of an image that is not written but replaced by another one, so that nobody
 /// goes on with what has no name any more.
 pub fn lock_replaced(image: &Path, global: &Global) -> Result<Lock> {
-    let file = File::open(image).map_err(|e| failed(image, &e))?;
+    let file = held::open(image, Access::Read).map_err(|e| failed(image, &e))?;
     let lock = Lock::take(&file, image, true, global.patience().as_ref());
     lock.map_err(|e| match e.kind() {
         io::ErrorKind::Interrupted => Failure::interrupted(),

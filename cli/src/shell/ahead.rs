@@ -3,8 +3,9 @@
 
 use super::lexer::{self, Word, Words};
 use super::line::{Line, Own, What};
-use crate::args::Global;
+use crate::args::{Global, Verb};
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tane::{Address, Files, HostFiles};
 
@@ -13,17 +14,13 @@ const FOR_FILES: [&str; 6] = ["cp", "diff", "get", "lcd", "put", "tar"];
 /// Commands in which it is one, also where names are those of an image's files.
 const FOR_IMAGES: [&str; 4] = ["close", "dmesg", "inspect", "open"];
 
-/// Commands that write to no image, whatever their options.
-const READING: [&str; 24] = [
-    "cat", "cd", "close", "df", "diff", "dmesg", "du", "echo", "exit", "find", "get", "help",
-    "images", "inspect", "lcd", "lpwd", "ls", "open", "pwd", "quit", "set", "stat", "sync", "tree",
-];
-
 /// What a script names.
 #[derive(Default)]
 pub struct Named {
     /// A command of it may write to images.
     pub writes: bool,
+    /// A command of it may open files of the host in this process.
+    pub opens: bool,
     /// With the options of the commands that open them.
     pub images: Vec<(PathBuf, Global)>,
     /// What is copied in.
@@ -48,10 +45,7 @@ pub fn look(script: &[u8], inside: bool, global: &Global) -> Named {
         match lexer::commands(&text) {
             Ok(None) => continue,
             Ok(Some(commands)) => {
-                let texts = |words: Vec<Word>| words.into_iter().map(|word| word.text).collect();
-                commands
-                    .into_iter()
-                    .for_each(|words| ahead.look(texts(words)));
+                commands.into_iter().for_each(|words| ahead.look(words));
             }
             Err(_) => {}
         }
@@ -69,7 +63,11 @@ struct Ahead<'g> {
 }
 
 impl Ahead<'_> {
-    fn look(&mut self, words: Words) {
+    fn look(&mut self, words: Vec<Word>) {
+        // What they stand for is looked for.
+        let mut patterns = words.iter().filter(|word| word.pattern.is_some());
+        self.found.opens |= patterns.any(|word| self.is_on_host(&word.text));
+        let words: Words = words.into_iter().map(|word| word.text).collect();
         let (words, logins) = crate::login::take_out(words);
         let Ok(line) = Line::parse_words(words.clone(), self.inside) else {
             return;
@@ -80,7 +78,8 @@ impl Ahead<'_> {
         options.logins.extend(logins);
         let verb = words.first().and_then(|verb| verb.to_str());
         let verb = verb.unwrap_or_default();
-        self.found.writes |= !READING.contains(&verb);
+        self.found.writes |= writes(&line.what);
+        self.found.opens |= self.opens(&line.what);
         let bare = FOR_IMAGES.contains(&verb) || !self.inside && !FOR_FILES.contains(&verb);
         for word in words.iter().skip(1) {
             if let Some(image) = self.image(word, bare) {
@@ -94,6 +93,31 @@ impl Ahead<'_> {
             What::Own(Own::Put { path, .. }) => self.found.sources.push(self.dir.join(path)),
             _ => {}
         }
+    }
+
+    /// Whether a command may open files of the host that it has no other process for, as those
+    /// that copy have.
+    fn opens(&self, command: &What) -> bool {
+        let verb = match command {
+            What::Own(_) => return false,
+            What::Verb(verb) => &**verb,
+        };
+        match verb {
+            Verb::Cat(_) | Verb::Df(_) | Verb::Du(_) | Verb::Find(_) | Verb::Inspect(_) => false,
+            Verb::Ls(_) | Verb::Stat(_) | Verb::Tree(_) | Verb::Cp(_) | Verb::Mkdir(_) => false,
+            Verb::Rm(_) | Verb::Mv(_) | Verb::Ln(_) | Verb::Chmod(_) | Verb::Chown(_) => false,
+            Verb::Touch(_) | Verb::Truncate(_) | Verb::Trim(_) => false,
+            Verb::Diff(diff) => self.is_on_host(&diff.old) || self.is_on_host(&diff.new),
+            Verb::Xattr(xattr) => xattr.reads_a_file(),
+            _ => true,
+        }
+    }
+
+    /// Whether a word means something on the host, where it is a path.
+    fn is_on_host(&self, word: &OsStr) -> bool {
+        let address = || Address::parse(word, &Below(&self.dir));
+        word.as_bytes().starts_with(b"host:")
+            || !self.inside && !matches!(address(), Ok(Address::Image(_)))
     }
 
     /// The file of an image that a word means.
@@ -112,6 +136,22 @@ impl Ahead<'_> {
     }
 }
 
+/// Whether a command may write to an image.
+fn writes(command: &What) -> bool {
+    let verb = match command {
+        What::Own(own) => return matches!(own, Own::Put { .. }),
+        What::Verb(verb) => &**verb,
+    };
+    match verb {
+        Verb::Cat(_) | Verb::Df(_) | Verb::Diff(_) | Verb::Dmesg(_) | Verb::Du(_) => false,
+        Verb::Find(_) | Verb::Inspect(_) | Verb::Ls(_) | Verb::Stat(_) | Verb::Tree(_) => false,
+        Verb::Cp(cp) => !cp.dest.as_bytes().starts_with(b"host:") && cp.dest != "-",
+        Verb::Tar(tar) => tar.extracts(),
+        Verb::Xattr(xattr) => xattr.changes(),
+        _ => true,
+    }
+}
+
 /// The host's files, seen from a directory.
 struct Below<'d>(&'d Path);
 
@@ -122,5 +162,35 @@ impl Files for Below<'_> {
 
     fn is_image(&self, path: &Path) -> bool {
         HostFiles::default().is_image(&self.0.join(path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_known_which_commands_write_to_images_and_which_open_files_of_the_host() {
+        for (script, writes, opens) in [
+            ("ls -l; cat f; get f; cd /x; find . -name x", false, false),
+            ("cp f host:.; cp f -; xattr get user.v f", false, false),
+            ("tar create - .; diff a host:b", false, true),
+            ("diff a b; ls *", false, false),
+            ("cp host:*.txt .", true, true),
+            ("put f", true, false),
+            ("tar extract - .", true, true),
+            ("xattr set user.v x f", true, false),
+            ("xattr set user.v --file x f", true, true),
+            ("rm f", true, false),
+            // What is quoted, or nobody understands, does nothing.
+            ("echo 'rm f'; echo rm f # rm f", false, false),
+            ("rm --no-such-option f", false, false),
+        ] {
+            let found = look(script.as_bytes(), true, &Global::default());
+            assert_eq!((found.writes, found.opens), (writes, opens), "{script}");
+        }
+        // Where there is no image yet, a name may be one of the host's.
+        let found = look(b"diff a b", false, &Global::default());
+        assert!(found.opens);
     }
 }

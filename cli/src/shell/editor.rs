@@ -1,22 +1,23 @@
 //! Lines typed on a terminal: editing, history, completion.
 
 use super::complete::Completer;
+use super::history::{self, History};
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use reedline::{
-    default_emacs_keybindings, ColumnarMenu, Emacs, FileBackedHistory, KeyCode, KeyModifiers,
-    MenuBuilder, Prompt, PromptEditMode, PromptHistorySearch, Reedline, ReedlineEvent,
-    ReedlineMenu, Signal,
+    default_emacs_keybindings, ColumnarMenu, Emacs, FileBackedHistory, History as _, HistoryItem,
+    KeyCode, KeyModifiers, MenuBuilder, Prompt, PromptEditMode, PromptHistorySearch, Reedline,
+    ReedlineEvent, ReedlineMenu, Signal,
 };
 use std::borrow::Cow;
-use std::path::PathBuf;
 use std::time::Duration;
 
-/// Lines that are remembered.
-const HISTORY: usize = 1000;
 const MENU: &str = "completions";
 
-pub struct Editor(Reedline);
+pub struct Editor {
+    lines: Reedline,
+    history: Option<History>,
+}
 
 impl Editor {
     /// Words are completed by `completer`.
@@ -35,36 +36,37 @@ impl Editor {
             .with_partial_completions(true)
             .with_history_exclusion_prefix(Some(" ".into()));
         // Where none can be kept, the session has one of its own.
-        let kept = history().and_then(|path| FileBackedHistory::with_file(HISTORY, path).ok());
-        if let Some(history) = kept {
-            lines = lines.with_history(Box::new(history));
+        let kept = history::place().and_then(|path| History::open(&path).ok());
+        if let Ok(mut known) = FileBackedHistory::new(history::MOST) {
+            let earlier = kept.iter().flat_map(History::earlier);
+            for line in earlier {
+                let _ = known.save(HistoryItem::from_command_line(line));
+            }
+            lines = lines.with_history(Box::new(known));
         }
         // It opens what it waits for when it first waits; later it could not.
         let _ = crossterm::event::poll(Duration::ZERO);
-        Editor(lines)
+        Editor {
+            lines,
+            history: kept,
+        }
     }
 
     /// As [`super::Input::line`].
     pub fn line(&mut self, prompt: &str) -> Result<Option<Vec<u8>>> {
-        let read = interrupt::with_resizes(true, || self.0.read_line(&Shown(prompt)));
+        let read = interrupt::with_resizes(true, || self.lines.read_line(&Shown(prompt)));
         match read {
-            Ok(Signal::Success(line)) => Ok(Some(format!("{line}\n").into_bytes())),
+            Ok(Signal::Success(line)) => {
+                if let Some(history) = self.history.as_mut().filter(|_| !line.starts_with(' ')) {
+                    history.add(&line);
+                }
+                Ok(Some(format!("{line}\n").into_bytes()))
+            }
             Ok(Signal::CtrlD) => Ok(Some(Vec::new())),
             Ok(_) => Ok(None),
             Err(e) => Err(Failure::new(SOME_FAILED, format!("the terminal: {e}"))),
         }
     }
-}
-
-/// As the XDG base directories have it.
-pub fn history() -> Option<PathBuf> {
-    let absolute = |name| {
-        let path = PathBuf::from(std::env::var_os(name)?);
-        path.is_absolute().then_some(path)
-    };
-    let state = absolute("XDG_STATE_HOME");
-    let state = state.or_else(|| absolute("HOME").map(|home| home.join(".local/state")))?;
-    Some(state.join("tane").join("history"))
 }
 
 /// A prompt, and nothing else.

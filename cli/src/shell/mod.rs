@@ -7,6 +7,7 @@ mod ahead;
 mod builtins;
 mod complete;
 mod editor;
+mod history;
 mod input;
 mod lexer;
 mod line;

@@ -1,17 +1,17 @@
 //! The loop of a session.
 
 use super::complete::Completer;
-use super::editor::{self, Editor};
+use super::editor::Editor;
 use super::input::Input;
 use super::lexer::{self, Word, Words};
 use super::line::{absolute, Line, What};
-use super::{ahead, builtins, patterns};
+use super::{ahead, builtins, patterns, Named};
 use crate::args::{Global, Verb};
 use crate::failure::{Failure, Result, INTERRUPTED, USAGE};
 use crate::interrupt;
 use crate::login;
 use crate::names::shown;
-use crate::session::{self, Access, Here, Kept};
+use crate::session::{self, Access, Here, Kept, OnlyReads};
 use crate::tell;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -22,6 +22,8 @@ pub struct Settings {
     pub images: Vec<OsString>,
     pub errexit: bool,
     pub read_only: bool,
+    /// Commands may write, whatever is known of them.
+    pub rw: bool,
     /// Directories of the host.
     pub shared: Vec<PathBuf>,
 }
@@ -51,7 +53,7 @@ pub enum Step {
 /// None: what standard input is decides.
 pub fn run(settings: Settings, input: Option<Input>, global: &Global) -> Result<u8> {
     let mut global = Global {
-        kept: Kept::session(settings.read_only),
+        kept: Kept::session(),
         ..global.clone()
     };
     absolute(&mut global, Path::new(""))?;
@@ -64,24 +66,33 @@ pub fn run(settings: Settings, input: Option<Input>, global: &Global) -> Result<
         None => Input::Standard,
     };
     interrupt::begin_session(input.is_interactive());
-    let own = editor::history().filter(|_| input.is_interactive());
-    let own = own.as_deref().and_then(Path::parent);
     let inside = !settings.images.is_empty();
     let later = input
         .script()
         .map(|script| ahead::look(script, inside, &global));
-    let is_script = later.is_some();
-    let mut later = later.unwrap_or_default();
-    let access = match settings.read_only || is_script && !later.writes {
-        true => Access::Read,
-        false => Access::Write,
+    let known = match (&later, input.ahead()) {
+        (Some(named), _) => Some(named.writes),
+        // Of what comes with commands, nobody names what else is opened.
+        (None, Some(text)) => Some(ahead::look(&text, inside, &global).writes),
+        (None, None) => None,
+    };
+    let mut later = later.unwrap_or(Named {
+        opens: true,
+        ..Named::default()
+    });
+    // An overlay is named to be written.
+    let writes = settings.rw || known.unwrap_or(global.overlay.is_some());
+    let access = match (settings.read_only, writes) {
+        (true, _) => global.kept.only_reads(OnlyReads::AsTold),
+        (false, false) => global.kept.only_reads(OnlyReads::Unasked),
+        (false, true) => Access::Write,
     };
     if !settings.shared.is_empty() {
         // Who says what is shared means that and no more.
         (later.sources, later.dests) = Default::default();
     }
     let (images, shared) = (&settings.images, &settings.shared);
-    session::begin(images, later, shared, own, access, &global)?;
+    session::begin(images, later, shared, access, &global)?;
     let mut shell = Shell {
         global,
         errexit: settings.errexit,
@@ -231,10 +242,14 @@ impl Shell {
         };
         match verb {
             Verb::Bench(_)
+            | Verb::Fuzz(_)
             | Verb::Generate(_)
             | Verb::Kaslr(_)
+            | Verb::Kernel(_)
+            | Verb::Lab(_)
             | Verb::Check(_)
             | Verb::Mount(_)
+            | Verb::Net(_)
             | Verb::Trace(_)
             | Verb::Probe(_)
             | Verb::Run(_)

@@ -5,6 +5,7 @@ use super::partition;
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::session::{container, locked, Access, Target};
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use tane::images::{self, Format};
 use tane::{ImagePath, VolumeKind};
@@ -12,8 +13,19 @@ use tane::{ImagePath, VolumeKind};
 /// What partitions start and end on.
 const ALIGN: u64 = 1 << 20;
 
+/// Where it is on its disk.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum Kind {
+    Disk,
+    Partition(u32),
+    /// A volume of LVM, LUKS and the like.
+    Other,
+}
+
+/// What a process that looks tells another one, which believes no number of it.
+#[derive(Serialize, Deserialize)]
 pub struct Place {
-    kind: VolumeKind,
+    kind: Kind,
     /// In bytes, on its disk.
     start: u64,
     size: u64,
@@ -21,6 +33,17 @@ pub struct Place {
     next: Option<u64>,
     is_logical: bool,
     disk: u64,
+    /// Its disk is a file that has the disk's bytes as they are.
+    is_raw: bool,
+}
+
+/// What there is to be done for a place to become another size, in bytes.
+#[derive(Default)]
+pub struct Change {
+    /// The image becomes so long, or is cut there.
+    pub disk: Option<u64>,
+    /// This partition becomes so long.
+    pub partition: Option<(u32, u64)>,
 }
 
 fn fail(at: &ImagePath, text: impl std::fmt::Display) -> Failure {
@@ -28,21 +51,36 @@ fn fail(at: &ImagePath, text: impl std::fmt::Display) -> Failure {
 }
 
 impl Place {
-    pub fn of(target: &Target) -> Place {
+    pub fn of(target: &Target, at: &ImagePath, global: &Global) -> Place {
         Place {
-            kind: target.kind.clone(),
+            kind: match target.kind {
+                VolumeKind::Disk => Kind::Disk,
+                VolumeKind::Partition(n) => Kind::Partition(n),
+                _ => Kind::Other,
+            },
             start: target.start,
             size: target.size,
             next: target.next_start,
             is_logical: target.is_logical,
             disk: target.disk_size,
+            is_raw: is_file(at, global, Format::Raw),
         }
     }
 
+    /// Bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Whether its disk's bytes are those of a file.
+    pub fn is_in_file(&self) -> bool {
+        self.is_raw
+    }
+
     /// An error if it can become no other size. To be asked before anything is changed.
-    pub fn check(&self, at: &ImagePath, global: &Global) -> Result<()> {
+    pub fn check(&self, at: &ImagePath) -> Result<()> {
         // Of what is no file, sfdisk sees the ends.
-        match self.is_logical && !is_file(at, global, Format::Raw) {
+        match self.is_logical && !self.is_raw {
             true => Err(fail(
                 at,
                 "is a logical partition in a container, whose size stays: resize it in a \
@@ -54,7 +92,7 @@ impl Place {
 
     /// The largest it can be while the image stays as large as it is.
     pub fn most(&self) -> u64 {
-        let VolumeKind::Partition(_) = self.kind else {
+        let Kind::Partition(_) = self.kind else {
             return self.size;
         };
         // Behind the last one there may be the copy of a GPT.
@@ -63,44 +101,52 @@ impl Place {
         end.saturating_sub(self.start).max(self.size)
     }
 
-    /// So many bytes, which is more than it has. Nobody has the image open.
-    pub fn grow(&self, at: &ImagePath, size: u64, global: &Global) -> Result<()> {
-        match (&self.kind, self.next) {
-            (VolumeKind::Disk, _) => lengthen(at, size, global),
-            (VolumeKind::Partition(n), None) => {
-                let disk = self.start + size + ALIGN;
-                if disk > self.disk {
-                    lengthen(at, disk, global)?;
-                }
-                resize_partition(at, *n, size, global)
+    /// For so many bytes, which is more than it has.
+    pub fn larger(&self, at: &ImagePath, size: u64) -> Result<Change> {
+        let end = self.start.saturating_add(size);
+        match (self.kind, self.next) {
+            (Kind::Disk, _) => Ok(Change {
+                disk: Some(size),
+                partition: None,
+            }),
+            (Kind::Partition(n), None) => {
+                let disk = end.saturating_add(ALIGN);
+                Ok(Change {
+                    disk: Some(disk).filter(|disk| *disk > self.disk),
+                    partition: Some((n, size)),
+                })
             }
-            (VolumeKind::Partition(n), Some(next)) if self.start + size <= next => {
-                resize_partition(at, *n, size, global)
-            }
-            (VolumeKind::Partition(n), Some(next)) => {
-                let (most, next) = (self.most(), next);
+            (Kind::Partition(n), Some(next)) if end <= next => Ok(Change {
+                disk: None,
+                partition: Some((n, size)),
+            }),
+            (Kind::Partition(n), Some(next)) => {
+                let most = self.most();
                 let text = format!(
                     "partition {n} can have {most} bytes where it is (max): \
                      the next one starts at byte {next}"
                 );
                 Err(fail(at, text))
             }
-            _ => Err(fail(
+            (Kind::Other, _) => Err(fail(
                 at,
                 "is on no partition, nor the whole image, which could grow",
             )),
         }
     }
 
-    /// So many bytes, which is less: the file system has left the rest.
-    pub fn shrink(&self, at: &ImagePath, size: u64, global: &Global) -> Result<()> {
+    /// For so many bytes, which is less: the file system has left the rest.
+    pub fn smaller(&self, size: u64) -> Change {
         match self.kind {
-            VolumeKind::Disk if is_file(at, global, Format::Raw) => {
-                let (file, _lock) = locked(&at.image, Access::Write)?;
-                file.set_len(size).map_err(|e| fail(at, e))
-            }
-            VolumeKind::Partition(n) => resize_partition(at, n, size, global),
-            _ => Ok(()),
+            Kind::Disk if self.is_raw => Change {
+                disk: Some(size),
+                partition: None,
+            },
+            Kind::Partition(n) => Change {
+                disk: None,
+                partition: Some((n, size)),
+            },
+            _ => Change::default(),
         }
     }
 }
@@ -109,7 +155,8 @@ fn is_file(at: &ImagePath, global: &Global, format: Format) -> bool {
     at.image.is_file() && container(at, global) == Some(format)
 }
 
-fn lengthen(at: &ImagePath, size: u64, global: &Global) -> Result<()> {
+/// The image's disk gets at least so many bytes, if it is raw or a qcow2. Nobody has it open.
+pub fn lengthen(at: &ImagePath, size: u64, global: &Global) -> Result<()> {
     let raw = is_file(at, global, Format::Raw);
     if !raw && !is_file(at, global, Format::Qcow2) {
         let text = "only raw images and qcow2 grow: make it larger by other means, then max";
@@ -130,12 +177,24 @@ fn longer(file: &File, size: u64) -> std::io::Result<()> {
     }
 }
 
-/// In the table, wherever that is.
-fn resize_partition(at: &ImagePath, number: u32, size: u64, global: &Global) -> Result<()> {
-    if is_file(at, global, Format::Raw) {
-        let _locked = locked(&at.image, Access::Write)?;
-        return partition::resize(&at.image, number, size);
-    }
+/// The image's file ends there: it has the disk's bytes as they are.
+pub fn cut(at: &ImagePath, size: u64) -> Result<()> {
+    let (file, _lock) = locked(&at.image, Access::Write)?;
+    file.set_len(size).map_err(|e| fail(at, e))
+}
+
+/// In the table, if that is in a file with the disk's bytes as they are.
+pub fn resize_in_file(at: &ImagePath, (number, size): (u32, u64)) -> Result<()> {
+    let _locked = locked(&at.image, Access::Write)?;
+    partition::resize(&at.image, number, size)
+}
+
+/// In the table, wherever that is: Linux knows.
+pub fn resize_in_container(
+    at: &ImagePath,
+    (number, size): (u32, u64),
+    global: &Global,
+) -> Result<()> {
     let whole = ImagePath {
         selector: None,
         ..at.clone()

@@ -19,6 +19,9 @@ use std::process::{Command, ExitStatus, Output};
 use std::sync::OnceLock;
 use tane::jail::Jail;
 
+#[cfg(test)]
+mod tests;
+
 /// Longest message, and most strings in one.
 const LONGEST: usize = 64 << 20;
 const MOST: usize = 4096;
@@ -27,6 +30,17 @@ const RUN: u8 = b'r';
 const STOP: u8 = b's';
 /// xfs_repair's lists of what it found may be larger than its other memory.
 const WITH_MEMORY_FILES: &str = "xfs_repair";
+/// What of their environment is for the other one to say. Nothing that has them load code or
+/// settings of another's.
+const ENVIRONMENT: [&[u8]; 7] = [
+    b"DETERMINISTIC_SEED",
+    b"E2FSPROGS_FAKE_TIME",
+    b"LC_ALL",
+    b"MKE2FS_CONFIG",
+    b"MKE2FS_DEVICE_SECTSIZE",
+    b"SOURCE_DATE_EPOCH",
+    b"TZ",
+];
 
 static LINE: OnceLock<File> = OnceLock::new();
 
@@ -141,12 +155,15 @@ fn understood(said: Vec<Vec<u8>>, jail: Option<&Jail>) -> Option<io::Result<Requ
     let program = String::from_utf8(said.next()?).ok()?;
     let tool = Tool::known(&program)?;
     let input = said.next()?;
+    let owned = |part: &[u8]| OsStr::from_bytes(part).to_owned();
     let mut environment = Vec::new();
     for pair in said.by_ref().take_while(|pair| !pair.is_empty()) {
         let at = pair.iter().position(|b| *b == b'=')?;
-        let [name, value] =
-            [&pair[..at], &pair[at + 1..]].map(|part| OsStr::from_bytes(part).to_owned());
-        environment.push((name, value));
+        let (name, value) = (&pair[..at], &pair[at + 1..]);
+        if !ENVIRONMENT.contains(&name) {
+            return None;
+        }
+        environment.push((owned(name), owned(value)));
     }
     let request = tool.find().map(|found| Request {
         program: found,

@@ -20,6 +20,7 @@ const MOST: u64 = 1 << 31;
 Examples:
   tane check tool.tmod             silent if it keeps every rule
   tane check --explain tool.tmod   each instruction, and why it is allowed
+  tane check --disassemble tool.tmod     of a typed module, assembly that build takes again
 
 Nothing is run. Exit codes: 0, it keeps every rule; 1, it breaks one, which is told with
 the place in the code and what to do; 3, it cannot be read.")]
@@ -28,9 +29,13 @@ pub struct Args {
     #[arg(value_name = "FILE.tmod")]
     pub file: OsString,
     /// Print every instruction, what its function has pushed before it (in words of 8
-    /// bytes), and why it is allowed, up to the first that is not
+    /// bytes), why it is allowed, and of typed modules what registers and words of the stack
+    /// hold, up to the first that is not
     #[arg(long)]
     pub explain: bool,
+    /// Print a typed module as typed assembly, once it was accepted
+    #[arg(long, conflicts_with = "explain")]
+    pub disassemble: bool,
 }
 
 pub fn run(args: Args, global: &Global) -> Result<u8> {
@@ -50,8 +55,27 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
             let failure = failure.about(args.file.as_bytes());
             Err(failure.remedy(refusal.rule.remedy()))
         }
+        Ok(()) if args.disassemble => disassemble(&file, &args),
         Ok(()) => Ok(0),
     }
+}
+
+fn disassemble(file: &[u8], args: &Args) -> Result<u8> {
+    let name = names::plain(args.file.as_bytes());
+    let module = Module::parse(file)
+        .ok()
+        .filter(|module| module.types.is_some());
+    let text = module.and_then(|module| tane_checked_tl::asm::print(&module).ok());
+    let Some(text) = text else {
+        let failure = Failure::new(SOME_FAILED, format!("{name}: it declares no types"));
+        return Err(failure.remedy("--explain prints the instructions of every module"));
+    };
+    let mut out = Output::new();
+    for line in text.lines() {
+        out.line(line)?;
+    }
+    out.flush()?;
+    Ok(0)
 }
 
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
@@ -95,13 +119,14 @@ fn verdict(
     Ok(checked)
 }
 
-fn print(module: &Module, step: &Step, global: &Global, out: &mut Output) -> Result<()> {
+fn print(module: &Module, step: &Step<'_>, global: &Global, out: &mut Output) -> Result<()> {
     let at = step.at as usize;
     let bytes = &module.code[at..at + step.instruction.length];
     let hex: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let hex = hex.join(" ");
     let name = step.instruction.name;
     let (rules, why) = why(step.why);
+    let types = step.types.map(ToString::to_string);
     if global.json {
         return out.json(&json!({
             "at": at,
@@ -110,13 +135,15 @@ fn print(module: &Module, step: &Step, global: &Global, out: &mut Output) -> Res
             "name": name,
             "rules": rules,
             "why": why,
+            "types": types,
         }));
     }
     if let Some(export) = module.exports.iter().find(|export| export.at == step.at) {
         out.line(&format!("{}:", names::shown(export.name.as_bytes())))?;
     }
+    let types = types.map_or(String::new(), |types| format!("  [{types}]"));
     out.line(&format!(
-        "{at:8x} {:3}  {hex:33}  {name:12} {rules}: {why}",
+        "{at:8x} {:3}  {hex:33}  {name:12} {rules}: {why}{types}",
         step.height
     ))
 }
@@ -128,6 +155,10 @@ fn why(why: Why) -> (&'static str, String) {
         Why::Window => ("R3", "memory of the window".into()),
         Why::OwnData(at) => ("R4", format!("its own data at window+{at:#x}")),
         Why::Stack => ("R7", "the stack by one word, within this function".into()),
+        Why::Word(above) => (
+            "T11",
+            format!("a word of this function's, {above} above rsp"),
+        ),
         Why::Target(at) => ("R9", format!("to code+{at:#x}, with as much pushed")),
         Why::MaskedIndex => ("R10", "through the table, by a masked index".into()),
         Why::Slot(slot) => ("R10", format!("through slot {slot} of the table")),

@@ -2,11 +2,14 @@
 
 use super::entry;
 use crate::args::Global;
-use crate::compare::{self, Aspect, Aspects, Differences, Entry, Pair, PairVisitor};
+use crate::compare::told::{Told, Wanted};
+use crate::compare::{self, Aspect, Aspects, Differences, Entry, Pair, PairVisitor, Top};
 use crate::failure::{Failure, Result};
 use crate::names::{self, shown};
 use crate::output::Output;
-use crate::session::{address, declare, image_path, Access, End, Needs};
+use crate::session::{
+    address, declare, image_path, is_without_jail, start_teller, Access, End, Needs,
+};
 use crate::show;
 use crate::tell;
 use crate::users::Users;
@@ -15,7 +18,7 @@ use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use tane::Address;
 use tane_copy::patterns::Excludes;
-use tane_linux::{Errno, Kind};
+use tane_linux::{Errno, Fd, Kind};
 
 /// Show what differs between two images, or an image and a directory of the host
 #[derive(clap::Args)]
@@ -61,22 +64,57 @@ pub struct Args {
 
 pub fn run(args: Args, global: &Global) -> Result<u8> {
     let places = [tree(&args.old, global)?, tree(&args.new, global)?];
-    declare(needs(&places));
+    let mut told = told(&args, &places, global)?;
+    declare(needs(&places, told.is_some()));
     let old = End::open(&places[0], Access::Read, global)?;
     let new = End::open(&places[1], Access::Read, global)?;
-    let differ = compare(&args, global, &places, &old, &new);
+    let differ = compare(&args, global, &places, &old, &new, told.as_mut());
     let closed = old.close().and(new.close());
     let differ = differ?;
     closed?;
     Ok(u8::from(differ))
 }
 
-fn needs(places: &[Address; 2]) -> Needs {
+/// Aspects that are compared.
+fn wanted(args: &Args) -> impl Iterator<Item = Aspect> + '_ {
+    let wanted = match &args.compare[..] {
+        [] => &Aspect::USUAL[..],
+        some => some,
+    };
+    let wanted = wanted.iter().filter(|a| !args.ignore.contains(a));
+    wanted.copied()
+}
+
+/// The directory of the host, beside an image: another process reads it, whose Linux meets
+/// none. A session reads what it shares itself.
+fn told(args: &Args, places: &[Address; 2], global: &Global) -> Result<Option<Told>> {
+    let path = match places {
+        [Address::Host(path), Address::Image(_)] | [Address::Image(_), Address::Host(path)] => path,
+        _ => return Ok(None),
+    };
+    if is_without_jail(global) || global.kept.is_session() {
+        return Ok(None);
+    }
+    let wants = |aspect| wanted(args).any(|wanted| wanted == aspect);
+    let wanted = Wanted {
+        content: args.content || wants(Aspect::Content),
+        targets: wants(Aspect::Target),
+        xattrs: wants(Aspect::Xattrs),
+        flags: wants(Aspect::Flags),
+        excludes: Excludes::new(&args.exclude),
+    };
+    start_teller(path, &wanted, global).map(Some)
+}
+
+fn needs(places: &[Address; 2], is_told: bool) -> Needs {
     let images = places.iter().filter_map(|place| match place {
         Address::Image(at) => Some((at, Access::Read)),
         Address::Host(_) => None,
     });
     let needs = Needs::images(images);
+    if is_told {
+        return needs.handed();
+    }
     places.iter().fold(needs, |needs, place| match place {
         Address::Image(_) => needs,
         Address::Host(path) => needs.read(path),
@@ -99,6 +137,7 @@ fn compare(
     places: &[Address; 2],
     old: &End,
     new: &End,
+    told: Option<&mut Told>,
 ) -> Result<bool> {
     let (old_root, new_root) = (old.root()?, new.root()?);
     let start = |root, at: &Address, argument: &OsStr| {
@@ -109,18 +148,18 @@ fn compare(
         let fail = |e| Failure::file(argument.as_bytes(), e);
         entry(root, path).map_err(fail)
     };
-    let (old_dir, old_name) = start(&old_root, &places[0], &args.old)?;
-    let (new_dir, new_name) = start(&new_root, &places[1], &args.new)?;
-    let wanted = match &args.compare[..] {
-        [] => &Aspect::USUAL[..],
-        some => some,
+    let is_told = |at: &Address| told.is_some() && matches!(at, Address::Host(_));
+    let start = |root, at, argument| match is_told(at) {
+        true => Ok(None),
+        false => start(root, at, argument).map(Some),
     };
-    let wanted = wanted.iter().filter(|a| !args.ignore.contains(a));
+    let old_top = start(&old_root, &places[0], &args.old)?;
+    let new_top = start(&new_root, &places[1], &args.new)?;
     let mut printer = Printer {
         args,
         excludes: Excludes::new(&args.exclude),
         aspects: Aspects {
-            wanted: wanted.copied().collect(),
+            wanted: wanted(args).collect(),
             quick: args.quick,
         },
         json: global.json,
@@ -137,12 +176,25 @@ fn compare(
             Address::Host(_) => Users::default(),
         });
     }
-    let old: (_, &CString) = (&old_dir, &old_name);
-    let new: (_, &CString) = (&new_dir, &new_name);
-    let walked = compare::walk((old.0, old.1), (new.0, new.1), &mut printer);
+    // Borrowed for less long.
+    let mut told: Option<&mut Told> = told;
+    let (Some(old), Some(new)) = (top(&old_top, &mut told), top(&new_top, &mut told)) else {
+        return Err(Failure::usage("diff: one of the two is told twice"));
+    };
+    let walked = compare::walk(old, new, &mut printer);
     printer.out.flush()?;
     walked?;
     Ok(printer.differ)
+}
+
+fn top<'t, 'a>(
+    found: &'t Option<(Fd<'a>, CString)>,
+    told: &mut Option<&'t mut Told>,
+) -> Option<Top<'t, 'a>> {
+    match found {
+        Some((dir, name)) => Some(Top::Kernel(dir, name)),
+        None => told.take().map(Top::Told),
+    }
 }
 
 struct Printer<'r> {

@@ -1,6 +1,6 @@
 //! tane make-image of a TOML file: a disk with several partitions.
 
-use super::make_image::{complain, finish, replaceable, said, Args, Place};
+use super::make_image::{complain, finish, reads, replaceable, said, Args, Place};
 use crate::args::Global;
 use crate::copy::{Progress, Report};
 use crate::failure::{Failure, Result};
@@ -64,8 +64,7 @@ fn confine(
     let needs = Needs::default().makes(making).fills(fills).temporary();
     let needs = files.paths().fold(needs, |needs, path| needs.change(path));
     let sources = layout.partitions.iter().flat_map(Partition::files);
-    let needs = sources.fold(needs, |needs, path| needs.read(path));
-    begin_making(&args.image, needs, global)
+    begin_making(&args.image, reads(needs, sources), global)
 }
 
 fn told(placed: &Placed) -> serde_json::Value {

@@ -17,7 +17,7 @@ use tane_make::build::{build, is_read_only, Files};
 use tane_make::container::Container;
 use tane_make::file::{self, Unfinished};
 use tane_make::table::Table;
-use tane_make::{layout, may_be_container, By, Error, Gathered, Spec};
+use tane_make::{is_container_layout, layout, may_be_container, By, Error, Gathered, Spec};
 
 /// Make an image with a file system of a directory's or archive's files
 #[derive(clap::Args)]
@@ -348,13 +348,28 @@ pub fn said(e: Error) -> Failure {
     }
 }
 
+/// What takes archives apart does so in a jail in which it opens nothing: they are open before,
+/// or who opens files in an OCI image layout is another process. Who reads an ordinary
+/// directory opens what is in there, and takes nothing apart but layers on top of it.
+pub fn reads<'p>(needs: Needs, sources: impl Iterator<Item = &'p PathBuf>) -> Needs {
+    let mut are_met = true;
+    let needs = sources.fold(needs, |needs, path| {
+        are_met &= !path.is_dir() || is_container_layout(path);
+        needs.read(path)
+    });
+    match are_met {
+        true => needs.holds(),
+        false => needs,
+    }
+}
+
 /// Into a jail, for what reads archives and for the programs. Those of squashfs and erofs
 /// take namespaces and mounts, which there are none of in one.
 fn confine(args: &Args, files: &Files, place: &Place, global: &Global) -> Result<()> {
     let sources = [&args.layer, &args.metadata, &args.xattrs, &args.selinux];
     let sources = sources.into_iter().flatten().chain([&args.source]);
     let needs = Needs::default().makes(place.making(files.paths(), args));
-    let needs = sources.fold(needs, |needs, path| needs.read(path));
+    let needs = reads(needs, sources);
     let needs = needs.fills(Fills {
         file: files.filled()?,
         systems: 1,

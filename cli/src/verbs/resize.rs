@@ -1,17 +1,19 @@
 //! tane resize: a larger or smaller file system, with its partition and image.
+//!
+//! Each step is a process of its own, with one Linux or none, that opens nothing once it
+//! has met the image; this one meets none, and believes no number that it is told.
+
+mod steps;
 
 use crate::args::{parse_size, Global};
-use crate::failure::{Failure, Result, SOME_FAILED};
+use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::names;
 use crate::output::Output;
-use crate::session::{declare, image_path, write_back_as_a_whole, Access, Needs, Target};
-use crate::tools::place::Place;
-use crate::tools::{check, online, Tool};
+use crate::session::{image_path, write_back_as_a_whole};
 use serde_json::json;
 use std::ffi::OsString;
-use std::path::Path;
-use tane::ImagePath;
+use steps::Steps;
 
 /// Make a file system larger or smaller, and with it its partition and the image
 #[derive(clap::Args)]
@@ -45,19 +47,6 @@ pub struct Args {
     pub size: String,
 }
 
-const RESIZE2FS: Tool = Tool {
-    program: "resize2fs",
-    package: "e2fsprogs",
-};
-const RESIZE_F2FS: Tool = Tool {
-    program: "resize.f2fs",
-    package: "f2fs-tools",
-};
-const NTFSRESIZE: Tool = Tool {
-    program: "ntfsresize",
-    package: "ntfs-3g",
-};
-
 enum Wanted {
     To(u64),
     Max,
@@ -66,35 +55,23 @@ enum Wanted {
 pub fn run(args: Args, global: &Global) -> Result<u8> {
     interrupt::be_orderly();
     let at = image_path(&args.image, global)?;
-    // Several kernels, one after another, and programs in between.
-    declare(Needs::images([(&at, Access::Write)]).programs().again());
     write_back_as_a_whole(&at, global);
-    let target = Target::open(&at, Access::Read, false, global)?;
-    let kind = target.fstype.clone().ok_or_else(|| {
-        let text = "no file system that is known; --fs says its type";
-        Failure::image(format!("{}: {text}", at.image.display()))
-    })?;
-    let kind = match kind.as_str() {
-        // As its programs call it.
-        "ntfs" => "ntfs3".to_owned(),
-        _ => kind,
-    };
-    let old = target.size;
+    let steps = Steps::new(&at, global);
+    let (kind, place) = steps.look()?;
+    let old = place.size();
     let size = match wanted(&args.size, old)? {
         Wanted::To(size) => size / 4096 * 4096,
-        Wanted::Max => Place::of(&target).most(),
+        Wanted::Max => place.most(),
     };
     if size != old {
-        Place::of(&target).check(&at, global)?;
+        place.check(&at)?;
     }
     if size >= old {
-        grow(target, &at, &kind, size, global)?;
+        steps.grow(&kind, &place, size)?;
     } else {
-        shrink(target, &at, &kind, size, global)?;
+        steps.shrink(&kind, &place, size)?;
     }
-    let after = Target::open(&at, Access::Read, false, global)?;
-    let mount = after.mount(global).map_err(|e| unmountable(&at, &e))?;
-    let capacity = mount.statfs().map(|fs| fs.total).unwrap_or(0);
+    let capacity = steps.capacity()?;
     let mut out = Output::new();
     if global.json {
         let image = args.image.as_os_str().as_encoded_bytes();
@@ -128,97 +105,4 @@ fn wanted(text: &str, old: u64) -> Result<Wanted> {
         0 => Err(bad("nothing would be left".into())),
         size => Ok(Wanted::To(size)),
     }
-}
-
-fn fail(at: &ImagePath, text: &str) -> Failure {
-    Failure::new(SOME_FAILED, format!("{}: {text}", at.image.display()))
-}
-
-fn unmountable(at: &ImagePath, e: &tane::Error) -> Failure {
-    Failure::image(format!("{}: cannot be mounted: {e}", at.image.display()))
-}
-
-fn grow(target: Target, at: &ImagePath, kind: &str, size: u64, global: &Global) -> Result<()> {
-    if !online::GROW.contains(&kind) && !["f2fs", "ntfs3"].contains(&kind) {
-        return Err(fail(at, &format!("{kind} cannot be resized")));
-    }
-    let place = Place::of(&target);
-    let larger = size > target.size;
-    drop(target);
-    if larger {
-        place.grow(at, size, global)?;
-    }
-    let target = Target::open(at, Access::Write, false, global)?;
-    match kind {
-        "f2fs" => target.work(kind, Access::Write, false, |path| {
-            let mut command = RESIZE_F2FS.command()?;
-            RESIZE_F2FS.run(command.arg(path), &[0]).map(drop)
-        }),
-        "ntfs3" => target.work(kind, Access::Write, false, |path| ntfs(path, None)),
-        _ => by_kernel(&target, at, kind, size, global),
-    }
-}
-
-/// By ntfsresize: to so many bytes, or to all of the file.
-fn ntfs(path: &Path, size: Option<u64>) -> Result<()> {
-    let mut command = NTFSRESIZE.command()?;
-    // Twice: it neither asks nor minds that the last resize set the dirty flag.
-    command.args(["--force", "--force", "--no-progress-bar"]);
-    if let Some(size) = size {
-        command.args(["--size", &size.to_string()]);
-    }
-    NTFSRESIZE.run(command.arg(path), &[0])?;
-    // It leaves the second boot sector to Windows, and the dirty flag, with which
-    // Linux does not write.
-    check::check("ntfs3", path, true).map(drop)
-}
-
-fn shrink(target: Target, at: &ImagePath, kind: &str, size: u64, global: &Global) -> Result<()> {
-    let place = Place::of(&target);
-    drop(target);
-    let target = Target::open(at, Access::Write, false, global)?;
-    match kind {
-        _ if online::SHRINK.contains(&kind) => {
-            by_kernel(&target, at, kind, size, global)?;
-            drop(target);
-        }
-        "ext2" | "ext3" | "ext4" => target.work(kind, Access::Write, false, |path| {
-            // resize2fs refuses what was not just checked.
-            let checked = check::check(kind, path, true)?;
-            if checked.state == check::State::Damaged {
-                return Err(fail(at, "is damaged: tane fsck --repair first"));
-            }
-            let mut command = RESIZE2FS.command()?;
-            let size = format!("{}K", size / 1024);
-            RESIZE2FS.run(command.arg(path).arg(size), &[0]).map(drop)
-        })?,
-        "ntfs3" => target.work(kind, Access::Write, false, |path| ntfs(path, Some(size)))?,
-        "xfs" | "f2fs" | "jfs" => return Err(fail(at, &format!("{kind} cannot shrink"))),
-        other => return Err(fail(at, &format!("{other} cannot be resized"))),
-    }
-    place.shrink(at, size, global)
-}
-
-/// Mounted, by the file system's own system call.
-fn by_kernel(
-    target: &Target,
-    at: &ImagePath,
-    kind: &str,
-    size: u64,
-    global: &Global,
-) -> Result<()> {
-    let mount = target.mount(global).map_err(|e| unmountable(at, &e))?;
-    let done = online::resize(&target.machine().kernel, &mount, kind, size);
-    done.map_err(|e| {
-        let text = match (kind, e.raw_os_error()) {
-            ("nilfs2", Some(libc::EBUSY)) => {
-                "the part that would go holds data, which nilfs2 itself does not move".to_owned()
-            }
-            _ => format!("Linux does not resize it: {e}"),
-        };
-        fail(at, &text)
-    })?;
-    let unmounted = mount.unmount();
-    unmounted.map_err(|e| fail(at, &format!("not everything was written: {e}")))?;
-    target.flush()
 }

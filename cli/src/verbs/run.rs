@@ -4,13 +4,16 @@ mod front;
 mod raw;
 mod stat;
 pub mod terminal;
+mod trace;
 
 use crate::args::Global;
 use crate::failure::{Failure, Result, INTERRUPTED};
 use crate::interrupt;
 use crate::names::plain;
+use crate::network::{self, Net};
 use crate::session::{
-    is_host_kernel, root_of_directory, root_of_file, root_of_image, whole_image, Opened, Session,
+    attach_network, is_host_kernel, root_of_directory, root_of_file, root_of_image, whole_image,
+    Opened, Session, WayOut,
 };
 use crate::tell;
 use crate::users::Users;
@@ -35,17 +38,24 @@ const NOT_FOUND: u8 = 127;
 #[derive(clap::Args)]
 #[command(after_help = "\
 PROGRAM is an ordinary program for x86-64 Linux, static or with its libraries in the root
-(docs/run.md has what is there and what is not: no fork with --cpus 2 or more). Its files,
+(docs/run.md has what is there and what is not). Its files,
 processes and users are those of that Linux; of the host it has standard input, output and
 error, and the jail is around it: it opens nothing of the host and has no network but its
-own loopback interface. With -t these three are a terminal of that Linux, and with -it each
-key is the program's.
+own loopback interface, or with --net user what you let it reach. With -t these three are a
+terminal of that Linux, and with -it each key is the program's.
 
 The root directory is that of an image, or a directory of the host, which is copied into
 memory. What the program writes is forgotten, unless --rw lets it write to the image
 or --overlay FILE to a qcow2 on top of it. /proc, /sys, /dev, /dev/pts, /tmp and
 /dev/shm are mounted where the root has such directories, or can have them without keeping
 them; the last two are empty, and in memory. Without --root the program is a file of the host, and there is nothing else in its root.
+
+--net user: the program reaches what this host reaches, by TCP and UDP, through ordinary
+sockets of yours (docs/net.md). Names are resolved by the host's resolvers. Closed stay, unless
+--allow names them, the host's loopback interface, which is 10.0.2.2 inside and host in
+rules, and link-local addresses. With other rules nothing but what they name is open.
+--net tap=NAME and switch=PATH give it a card on a wire of the host's instead, with the
+--address and --gateway that it is to have.
 
 The environment has PATH, HOME and what --env says. Ctrl-C, a hangup and a termination
 reach the program as signals. When it ends, whatever it has left behind is killed. The exit
@@ -57,6 +67,9 @@ Examples:
   tane run --root disk.img@2 --rw -- sqlite3 /var/lib/app.db vacuum
   tane run -it --root disk.img -- bash
   tane run --root tree -w /srv -e LANG=C -- ./server --check <requests >answers
+  tane run --root disk.img --net user -p 8080:8000 -- python3 -m http.server
+  tane run --root disk.img --net user --allow example.com:80 -- curl http://example.com
+  tane run --trace=calls.txt --root disk.img -- git status
   tane run -- ./hello")]
 pub struct Args {
     /// The root directory: an image, or a directory of the host
@@ -84,10 +97,26 @@ pub struct Args {
     /// like
     #[arg(short, long)]
     pub tty: bool,
+    /// The program's network: none but its own loopback interface, user (what this host reaches,
+    /// through ordinary sockets of yours), tap=NAME (a tap interface of this host's) or
+    /// switch=PATH (a Unix socket in QEMU's framing)
+    #[arg(
+        long,
+        value_name = "KIND",
+        default_value = "none",
+        help_heading = "Network"
+    )]
+    pub net: Net,
+    #[command(flatten)]
+    pub network: network::Options,
     /// Tell at the end, on standard error, which system calls the program made, and how long
     /// they took
     #[arg(long)]
     pub stat: bool,
+    /// Tell each system call of the program and of what it starts, with its arguments, result
+    /// and time, on standard error or in FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    pub trace: Option<Option<PathBuf>>,
     /// The program, behind --: a path, or a name that is looked for in PATH
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,
@@ -120,29 +149,52 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         return Err(Failure::usage("run: no program"));
     };
     let global = &of_programs(global)?;
+    let tracer = args.trace.as_ref().map(|file| tracer(file.as_deref()));
+    let tracer = tracer.transpose()?;
+    let names = network::begin(&args.net, &args.network, "run", global)?;
     let (opened, program) = root(&args, program, global)?;
     let opened = Arc::new(opened);
-    let code = execute(&opened, &program, words, &args, global);
+    if let Some(tracer) = tracer {
+        opened.machine().kernel.trace_programs(Arc::new(tracer));
+    }
+    let code = execute(&opened, &program, words, &args, names, global);
     let closed = Session::Image(opened).close();
     let code = code?;
     closed?;
     Ok(code)
 }
 
-/// With the kernel image that runs programs, unless another is named.
+/// Before the jail, in which there are no files to open.
+fn tracer(file: Option<&Path>) -> Result<trace::Trace> {
+    let make = |path: &Path| {
+        let made = File::create(path);
+        made.map_err(|e| Failure::image(format!("--trace: {}: {e}", path.display())))
+    };
+    Ok(trace::Trace::new(file.map(make).transpose()?))
+}
+
+/// With the kernel image that runs programs, also on what the tiny one could read.
 fn of_programs(global: &Global) -> Result<Global> {
     let kernel = match &global.kernel {
         Some(named) => named.clone(),
-        None => tane::run_image().map_err(|e| {
-            let remedy = "make builds it, and make install puts it beside the others";
-            Failure::image(said(&e)).remedy(remedy)
-        })?,
+        None => installed()?,
     };
     Ok(Global {
         kernel: Some(kernel),
         runs: true,
         ..global.clone()
     })
+}
+
+fn installed() -> Result<PathBuf> {
+    let remedy = "make builds it, and make install puts it beside the others";
+    let none = |text| Failure::image(text).remedy(remedy);
+    let path = tane::default_image().map_err(|e| none(said(&e)))?;
+    if path.is_file() {
+        return Ok(path);
+    }
+    let text = format!("no kernel image that runs programs: {}", path.display());
+    Err(none(text))
 }
 
 fn said(error: &tane::Error) -> String {
@@ -198,6 +250,7 @@ fn execute(
     program: &OsStr,
     words: &[OsString],
     args: &Args,
+    names: Option<network::Names>,
     global: &Global,
 ) -> Result<u8> {
     let root = Path::new(OsStr::from_bytes(opened.mount_point()));
@@ -222,7 +275,11 @@ fn execute(
     for (name, value) in &args.env {
         command = command.env(name, value);
     }
+    if let Some(names) = names {
+        command = names.show_to(command);
+    }
     let kernel = &opened.machine().kernel;
+    let way_out = attach_network(kernel)?;
     if args.stat {
         kernel.count_programs();
     }
@@ -231,20 +288,20 @@ fn execute(
     let begun = Instant::now();
     let child = start(&command, kernel, args)?;
     pass_signals(signals, &child)?;
+    if let (Some((name, error)), false) = (child.without_file(), global.quiet) {
+        let text = format!("{}: {error}: the program resolves no names", name.display());
+        tell::warning(&text);
+    }
     // What it has left behind uses the image.
     let ended = child.wait_and_end_all();
+    let written = way_out.map_or(Ok(()), WayOut::end);
     opened.check()?;
     let counts = kernel.program_counts();
     if args.stat {
         stat::tell(&counts, begun.elapsed());
     }
-    if counts.refused_processes > 0 && !global.quiet {
-        tell::note(
-            "the program asked for another process, and there is one at a time: fork takes a \
-             kernel of one CPU (--cpus 1)",
-        );
-    }
     let ended = ended.map_err(|e| Failure::image(format!("{}: {e}", plain(program.as_bytes()))))?;
+    written?;
     Ok(u8::try_from(ended.code()).unwrap_or(u8::MAX))
 }
 

@@ -20,9 +20,11 @@ Paths are those of the image where you are (cd IMAGE:/DIR goes elsewhere), and o
 images have their name in front as ever. For cp and diff, host:PATH is a path on the
 host; lcd goes there.
 
-An image is opened for reading until the first command that writes to it; from then on
-it is locked. What was written is in the image for certain after sync, close and the
-end. Ctrl-C ends a command; a script it ends as a whole, with its images in order.
+Images can be written to if a command of -c, -f or a file that is standard input does
+that, or with --rw or --overlay: commands that are typed, or come by a pipe, only read
+otherwise. An image is opened for reading until the first command that writes to it; from
+then on it is locked. What was written is in the image for certain after sync, close and
+the end. Ctrl-C ends a command; a script it ends as a whole, with its images in order.
 
 The session is in a jail that lets it open the images named here and by the commands of
 -c or -f, what get and put name there, and files of the host beneath --share DIR: if that
@@ -33,6 +35,7 @@ The exit code is that of the last command, or of the one that failed under -e.
 
 Examples:
   tane sh disk.img
+  tane sh --rw disk.img                to change it by typed commands
   tane sh -ec 'rm -f /etc/machine-id; truncate -s 0 /etc/hostname; trim' disk.img
   tane sh disk.img -c 'get etc/fstab'  into this directory
   tane sh --share . disk.img           the same by typed commands
@@ -49,7 +52,7 @@ pub struct Args {
     /// Run these commands
     #[arg(short, value_name = "COMMANDS", conflicts_with = "file")]
     pub commands: Option<OsString>,
-    /// Run the commands of this file; - is standard input
+    /// Run the commands of this file, which is read to its end first; - is standard input
     #[arg(short, long, value_name = "SCRIPT")]
     pub file: Option<PathBuf>,
     /// End with the first command that fails
@@ -58,12 +61,14 @@ pub struct Args {
     /// Refuse commands that write to images
     #[arg(short, long)]
     pub read_only: bool,
+    /// Let commands write to images that are typed, or come by a pipe
+    #[arg(long, conflicts_with = "read_only")]
+    pub rw: bool,
 }
 
 pub fn run(args: Args, global: &Global) -> Result<u8> {
     let input = match (args.commands, args.file) {
         (Some(text), _) => Some(Input::text(text.into_vec())),
-        (None, Some(path)) if path.as_os_str() == "-" => Some(Input::Standard),
         (None, Some(path)) => Some(Input::file(&path)?),
         (None, None) => None,
     };
@@ -71,6 +76,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         images: args.images,
         errexit: args.errexit,
         read_only: args.read_only,
+        rw: args.rw,
         shared: args.share,
     };
     shell::run(settings, input, global)

@@ -86,6 +86,13 @@ pub enum What {
     },
 }
 
+impl Args {
+    /// Whether it writes to an image.
+    pub fn extracts(&self) -> bool {
+        matches!(self.what, What::Extract { .. })
+    }
+}
+
 #[derive(clap::Args)]
 pub struct Common {
     /// Fail (exit code 1) if anything had to be left behind
@@ -240,7 +247,12 @@ fn create(
     };
     let out = BufWriter::with_capacity(1 << 18, out);
     let mut out = Packer::new(out, packed).map_err(fail)?;
-    copy::tar::create(planned, &excludes, &mut out, &report).map_err(fail)?;
+    let what = copy::What {
+        sources: planned,
+        excludes: &excludes,
+        place: session.place(),
+    };
+    copy::tar::create(what, &mut out, &report).map_err(fail)?;
     out.finish().map_err(fail)?;
     drop(root);
     session.close()?;

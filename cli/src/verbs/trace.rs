@@ -19,7 +19,7 @@ tane; it does what it always does, in its jail, and its output and exit code are
 What was recorded goes to standard error when it is done, or to the FILE of --output. The
 first Linux that the verb boots is recorded, by the kernel image lab, which the others are
 not (docs/lab.md). Not recorded are verbs without such a Linux: bench, build, check, edit,
-kaslr, mount, umount; and run, whose kernel image has no tracers.
+kaslr, lab, mount, umount; and run, whose kernel image has no tracers.
 
 Times are those of a clock, with what is waited for, and with some 300 ns for each call
 that was recorded inside (make-image's Linux has a clock of its own). Text has a line for each function and place that it was called

@@ -86,6 +86,18 @@ pub enum What {
     },
 }
 
+impl Args {
+    /// Whether it writes to an image.
+    pub fn changes(&self) -> bool {
+        matches!(self.what, What::Set { .. } | What::Remove { .. })
+    }
+
+    /// Whether a file of the host has the value.
+    pub fn reads_a_file(&self) -> bool {
+        matches!(self.what, What::Set { file: Some(_), .. })
+    }
+}
+
 /// XATTR_SIZE_MAX
 const LONGEST: u64 = 65536;
 

@@ -38,10 +38,11 @@ pub fn tree(scratch: &Scratch, name: &str, backwards: bool) -> PathBuf {
     dir
 }
 
-/// The command as somebody without any rights.
+/// The command as somebody without any rights; as who runs the tests where nobody else
+/// can come to it, as below root's home.
 pub fn as_nobody(scratch: &Scratch) -> Command {
     let tane = scratch.tane();
-    if !tane_test_support::is_root() {
+    if !tane_test_support::is_root() || !others_come_to(Path::new(tane.get_program())) {
         return tane;
     }
     let open = std::fs::Permissions::from_mode(0o777);
@@ -111,4 +112,15 @@ pub fn make_twice_of(
 pub fn python(scratch: &Scratch, script: &str) {
     let mut python = Command::new("python3");
     succeed(python.arg("-c").arg(script).current_dir(scratch.path()));
+}
+
+/// Runs a script that has what container_images/make.py has.
+pub fn container_images(scratch: &Scratch, script: &str) {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/container_images");
+    let mut python = scratch.tool("python3");
+    python
+        .env("PYTHONPATH", path)
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    let script = format!("from make import *\n{script}");
+    succeed(python.arg("-c").arg(script));
 }

@@ -2,6 +2,7 @@
 //! its manifest, images made by other people's tools.
 #![allow(dead_code)] // every test program uses a part of it
 
+pub mod dns;
 pub mod fuse;
 pub mod make;
 pub mod run;
@@ -190,6 +191,14 @@ pub fn make_executable(path: &Path) {
     std::fs::remove_file(&written).expect("the first copy");
 }
 
+/// Whether users who own none of its directories can: not, for example, below root's home.
+pub fn others_come_to(path: &Path) -> bool {
+    path.ancestors().skip(1).all(|dir| {
+        let found = std::fs::metadata(dir).expect("a directory");
+        std::os::unix::fs::PermissionsExt::mode(&found.permissions()) & 0o001 != 0
+    })
+}
+
 pub fn succeed(command: &mut Command) -> Output {
     exit(command, 0)
 }
@@ -227,13 +236,15 @@ pub fn has_landlock() -> bool {
     version >= 2
 }
 
-/// Whoever starts the tests in the background may have them ignore Ctrl-C.
+/// Whoever starts the tests in the background, or by nohup(1), may have them ignore Ctrl-C
+/// and the end of the terminal.
 pub fn heeds_ctrl_c(command: &mut Command) {
     use std::os::unix::process::CommandExt;
     // SAFETY: signal() may be called there.
     unsafe {
         command.pre_exec(|| {
             libc::signal(libc::SIGINT, libc::SIG_DFL);
+            libc::signal(libc::SIGHUP, libc::SIG_DFL);
             Ok(())
         });
     }

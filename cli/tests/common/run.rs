@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 /// test is skipped.
 #[track_caller]
 pub fn can_run() -> bool {
-    tane_test_support::image("run").is_some()
+    tane_test_support::image("default").is_some()
         && tane_test_support::tool("busybox-static", "busybox").is_some()
 }
 
@@ -83,5 +83,6 @@ pub fn says(command: &mut Command, code: i32, out: &str, err: &str) {
 /// With pipes for its input and output.
 pub fn piped(mut command: Command) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    super::heeds_ctrl_c(&mut command);
     command.spawn().expect("tane")
 }

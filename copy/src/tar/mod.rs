@@ -22,7 +22,7 @@ mod records;
 
 use super::batch::{Sender, BATCHES};
 use super::reader::Reader;
-use super::{Destination, Observer, Settings, Source, SparseMode};
+use super::{Destination, Observer, Settings, SparseMode, What};
 use crate::patterns::Excludes;
 use std::ffi::CStr;
 use std::io::{self, Read, Write};
@@ -39,19 +39,15 @@ const XATTR: &[u8] = b"SCHILY.xattr.";
 
 /// Writes the sources into an archive. Errors are those of the output; what
 /// cannot be read or kept is reported.
-pub fn create(
-    sources: Vec<Source>,
-    excludes: &Excludes,
-    out: &mut (dyn Write + Send),
-    report: &dyn Observer,
-) -> io::Result<()> {
+pub fn create(what: What, out: &mut (dyn Write + Send), report: &dyn Observer) -> io::Result<()> {
     // The image's kernel was entered by this thread.
     let read = |sender| {
-        let Some(sys) = sources.first().map(|s| s.dir().sys()) else {
+        let Some(sys) = what.sources.first().map(|s| s.dir().sys()) else {
             return;
         };
         let reader = Reader::new(sys, sender, report, SparseMode::Auto, None);
-        reader.with_maps().without(excludes).read(sources);
+        let reader = reader.with_maps().without(what.excludes);
+        reader.with_place(what.place).read(what.sources);
     };
     pack(read, out, report)
 }

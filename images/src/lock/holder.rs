@@ -1,8 +1,10 @@
 //! Who has a file, as far as the host tells: for messages.
 
+use crate::host_files::open_host_file;
 use crate::plain::plain;
 use std::fmt;
 use std::fs::{read_dir, read_link, read_to_string, File};
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Mutex;
@@ -105,7 +107,12 @@ struct Locks {
 
 impl Locks {
     fn of(id: Identity) -> Locks {
-        read_to_string("/proc/locks").map_or(Locks::default(), |text| Locks::parse(&text, id))
+        let read = || {
+            let mut text = String::new();
+            let mut file = open_host_file(Path::new("/proc/locks"), false, 0)?;
+            file.read_to_string(&mut text).map(|_| text)
+        };
+        read().map_or(Locks::default(), |text| Locks::parse(&text, id))
     }
 
     /// Lines like `1: FLOCK ADVISORY WRITE pid major:minor:inode start end`; of some file

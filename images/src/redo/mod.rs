@@ -9,6 +9,7 @@ mod log;
 
 use crate::backend::{check_range, Backend};
 use crate::buffers::{buffer_mut, gather, scatter, slice, total, Buffers};
+use crate::host_files::open_host_file;
 use crate::http::Url;
 use crate::lock::{Patience, Waiting};
 use crate::open::{named, other};
@@ -65,10 +66,7 @@ fn identity(image: &Path) -> io::Result<(u64, u64)> {
 }
 
 fn open(path: &Path, write: bool) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(write);
-    options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    options.open(path)
+    open_host_file(path, write, libc::O_NOFOLLOW | libc::O_NONBLOCK)
 }
 
 /// What is to be done to the image, if anything is.

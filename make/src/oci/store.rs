@@ -1,11 +1,10 @@
 //! The files of a layout: those of a directory, or of an archive that was read.
 
 use super::{layout, saved};
+use crate::means::Means;
 use crate::piece::Piece;
 use crate::tree::{Id, Tree, ROOT};
 use serde_json::Value;
-use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use tane_linux::Kind;
 
@@ -16,14 +15,14 @@ const LONGEST: u64 = 4 << 20;
 const MOST_LINKS: u32 = 40;
 
 pub enum Store<'a> {
-    Directory(&'a Path),
+    Directory(&'a Path, &'a dyn Means),
     Archive(&'a Tree),
 }
 
 impl<'a> Store<'a> {
     /// The directory, if it is one of container images.
-    pub fn directory(dir: &'a Path) -> Option<Self> {
-        Some(Store::Directory(dir)).filter(Store::is_one)
+    pub fn directory(dir: &'a Path, means: &'a dyn Means) -> Option<Self> {
+        Some(Store::Directory(dir, means)).filter(Store::is_one)
     }
 
     /// The files of the archive, if it is one of container images.
@@ -43,12 +42,9 @@ impl<'a> Store<'a> {
     pub fn piece(&self, name: &str) -> Result<Piece, String> {
         let fail = |e: &dyn std::fmt::Display| format!("{name}: {e}");
         match self {
-            Store::Directory(dir) => {
-                let mut options = File::options();
-                // What waits for a writer is no file either.
-                let options = options.read(true).custom_flags(libc::O_NONBLOCK);
+            Store::Directory(dir, means) => {
                 let path = below(name).ok_or_else(|| fail(&"leads out of the layout"))?;
-                let file = options.open(dir.join(path)).map_err(|e| fail(&e))?;
+                let file = means.open_in(dir, path).map_err(|e| fail(&e))?;
                 Piece::whole(file).map_err(|e| fail(&e))
             }
             Store::Archive(tree) => {

@@ -28,7 +28,7 @@ pub fn with_mortal_kernel(program: &Path, test: impl FnOnce(&Kernel)) {
 
 fn with_mortal_kernel_of(cpus: u32, program: &Path, test: impl FnOnce(&Kernel)) {
     static ONE: Mutex<()> = Mutex::new(());
-    let Some(image) = tane_test_support::image("run") else {
+    let Some(image) = tane_test_support::image("default") else {
         return;
     };
     let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
@@ -65,9 +65,20 @@ pub fn put(kernel: &Kernel, from: &Path, to: &str) {
 
 /// A C program of this directory, compiled.
 pub fn compiled(source: &str) -> PathBuf {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(source.trim_end_matches(".c"));
+    compiled_as(source, "-static", source.trim_end_matches(".c"))
+}
+
+/// The same, as most programs are today, whose code can be anywhere: static, not to need
+/// libraries.
+pub fn movable(source: &str) -> PathBuf {
+    let name = format!("{}-movable", source.trim_end_matches(".c"));
+    compiled_as(source, "-static-pie", &name)
+}
+
+fn compiled_as(source: &str, how: &str, name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let made = HostCommand::new("cc")
-        .args(["-O1", "-static", "-pthread", "-w", "-o"])
+        .args(["-O1", how, "-pthread", "-w", "-o"])
         .arg(&path)
         .arg(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests")).join(source))
         .status();

@@ -13,6 +13,7 @@ const RTM_DELADDR: u16 = 21;
 const RTM_NEWROUTE: u16 = 24;
 const IFLA_MTU: u16 = 4;
 const IFLA_IFNAME: u16 = 3;
+const IFLA_GSO_MAX_SEGS: u16 = 40;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 /// There is nobody to ask whether the address is free, or no time to.
@@ -118,6 +119,17 @@ impl Link {
         self.tell(message, "set the MTU of")
     }
 
+    /// How many segments a packet has at most until it reaches the card: Linux puts some of TCP's
+    /// together even where the card does not cut them, and queues have them as one. 1: none.
+    ///
+    /// Errors: EINVAL more than the card takes.
+    pub fn set_gso_max_segments(&self, most: u32) -> Result<()> {
+        let head = link_head(self.index, 0, 0);
+        let mut message = Message::new(RTM_NEWLINK, 0, &head);
+        message.attribute(IFLA_GSO_MAX_SEGS, &most.to_ne_bytes());
+        self.tell(message, "set the most segments of")
+    }
+
     /// Give it an address in a network of so many bits. IPv6 addresses are in use at
     /// once: nobody is asked whether they have them.
     pub fn add_address(&self, address: impl Into<IpAddr>, prefix: u8) -> Result<()> {
@@ -168,7 +180,7 @@ impl Link {
 }
 
 /// `struct ifinfomsg`.
-fn link_head(index: u32, flags: u32, change: u32) -> [u8; 16] {
+pub fn link_head(index: u32, flags: u32, change: u32) -> [u8; 16] {
     let mut head = [0; 16];
     head[4..8].copy_from_slice(&index.to_ne_bytes());
     head[8..12].copy_from_slice(&flags.to_ne_bytes());
@@ -176,14 +188,14 @@ fn link_head(index: u32, flags: u32, change: u32) -> [u8; 16] {
     head
 }
 
-fn family(address: &IpAddr) -> u8 {
+pub fn family(address: &IpAddr) -> u8 {
     match address {
         IpAddr::V4(_) => libc::AF_INET as u8,
         IpAddr::V6(_) => libc::AF_INET6 as u8,
     }
 }
 
-fn octets(address: &IpAddr) -> Vec<u8> {
+pub fn octets(address: &IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),

@@ -25,32 +25,52 @@
 //! link.rs      an interface, its addresses, a kernel's routes
 //! netlink.rs   how Linux is asked for that: rtnetlink(7)
 //! ethtool.rs   an interface's features: ethtool(8)
+//! impair.rs    a worse network: tc-netem(8)
 //! address.rs   socket addresses as Linux has them
 //! socket.rs    what sockets of all kinds have
 //! tcp.rs udp.rs
+//! tcp_info.rs  what TCP knows of a connection
+//! names.rs     names, and what stands for addresses
+//! watched.rs   sockets that the host's epoll waits for
+//! gateway/     user mode: the host's network through ordinary sockets
 //! ```
 //!
 //! A wire has a [`Pair`] end, a [`Tap`] interface of the host's, a Unix [`Stream`] or
 //! [`Datagram`] socket with passt, gvproxy or QEMU behind it, or whatever implements
 //! [`Wire`] at its other end; a [`Capture`] around any of them writes pcapng.
 //!
-//! No name is looked up: a kernel's sockets take addresses.
+//! Calls wait, unless told otherwise. [`Watched`] is for who waits for many at once: tokio,
+//! or a poll(2) of one's own.
 
 mod address;
 mod ethtool;
+mod gateway;
+mod impair;
 mod link;
+mod names;
 mod netlink;
 mod nic;
 mod socket;
 mod tcp;
+mod tcp_info;
 mod udp;
+mod watched;
 
+pub use gateway::UserNic;
+pub use impair::{Impairment, NoImpairment};
 pub use link::Link;
+pub use names::ToAddresses;
 pub use nic::Nic;
+pub use socket::{End, Socket};
 pub use tane_devices::{Mac, NetCounters, NetOptions as NicOptions};
+pub use tane_net::user::{
+    addresses, line, Broker, Forward, Network, NoForward, NoRule, Rule, Target, UserNetwork,
+};
 pub use tane_net::{
     header, Capture, Datagram, Header, Malformed, Offloads, Packet, Pair, Port, Sent, Stream, Tap,
     Wire,
 };
 pub use tcp::{Incoming, TcpListener, TcpStream};
+pub use tcp_info::TcpInfo;
 pub use udp::UdpSocket;
+pub use watched::Watched;

@@ -1,5 +1,6 @@
 //! TCP, as std::net has it.
 
+use super::names::{first, ToAddresses};
 use super::socket::{End, Socket};
 use crate::kernel::Kernel;
 use std::fmt;
@@ -11,18 +12,40 @@ use std::time::Duration;
 const BACKLOG: u32 = 128;
 
 /// A TCP connection of a kernel's; like [`std::net::TcpStream`].
-pub struct TcpStream(Socket);
+pub struct TcpStream(pub(super) Socket);
 
 /// A socket that waits for connections; like [`std::net::TcpListener`].
-pub struct TcpListener(Socket);
+pub struct TcpListener(pub(super) Socket);
 
 impl TcpStream {
-    /// Connect to this address, such as `([10, 0, 0, 2], 80)`. Waits until it is
-    /// answered.
-    pub fn connect(kernel: &Kernel, address: impl Into<SocketAddr>) -> io::Result<Self> {
-        let address = address.into();
-        let socket = Socket::for_address(kernel, &address, libc::SOCK_STREAM)?;
-        socket.connect(&address)?;
+    /// Connect to this address, such as `([10, 0, 0, 2], 80)` or `"example.com:80"`: to the
+    /// first one of the name's that answers. Waits until it does.
+    pub fn connect(kernel: &Kernel, address: impl ToAddresses) -> io::Result<Self> {
+        first(kernel, address, |address| {
+            let socket = Socket::for_address(kernel, address, libc::SOCK_STREAM)?;
+            socket.connect(address)?;
+            Ok(Self(socket))
+        })
+    }
+
+    /// The same, and at most so long.
+    ///
+    /// Errors: [`TimedOut`](io::ErrorKind::TimedOut), also when the kernel itself gives up.
+    pub fn connect_timeout(
+        kernel: &Kernel,
+        address: &SocketAddr,
+        timeout: Duration,
+    ) -> io::Result<Self> {
+        let socket = Socket::for_address(kernel, address, libc::SOCK_STREAM)?;
+        socket.set_timeout(libc::SO_SNDTIMEO, Some(timeout))?;
+        socket
+            .connect(address)
+            .map_err(|error| match error.raw_os_error() {
+                // What has begun goes on, but not here.
+                Some(libc::EINPROGRESS) => io::ErrorKind::TimedOut.into(),
+                _ => error,
+            })?;
+        socket.set_timeout(libc::SO_SNDTIMEO, None)?;
         Ok(Self(socket))
     }
 
@@ -137,7 +160,7 @@ impl Write for TcpStream {
 
 impl TcpListener {
     /// Wait for connections at this address of the kernel's; port 0: any that is free.
-    pub fn bind(kernel: &Kernel, address: impl Into<SocketAddr>) -> io::Result<Self> {
+    pub fn bind(kernel: &Kernel, address: impl ToAddresses) -> io::Result<Self> {
         Self::bind_with_backlog(kernel, address, BACKLOG)
     }
 
@@ -145,21 +168,32 @@ impl TcpListener {
     /// /proc/sys/net/core/somaxconn.
     pub fn bind_with_backlog(
         kernel: &Kernel,
-        address: impl Into<SocketAddr>,
+        address: impl ToAddresses,
         backlog: u32,
     ) -> io::Result<Self> {
-        let address = address.into();
-        let socket = Socket::for_address(kernel, &address, libc::SOCK_STREAM)?;
-        // As std does: a server that ended can be started again at once.
-        socket.set(libc::SOL_SOCKET, libc::SO_REUSEADDR, &1i32)?;
-        socket.bind(&address)?;
-        socket.listen(backlog)?;
-        Ok(Self(socket))
+        first(kernel, address, |address| {
+            let socket = Socket::for_address(kernel, address, libc::SOCK_STREAM)?;
+            // As std does: a server that ended can be started again at once.
+            socket.set(libc::SOL_SOCKET, libc::SO_REUSEADDR, &1i32)?;
+            socket.bind(address)?;
+            socket.listen(backlog)?;
+            Ok(Self(socket))
+        })
     }
 
     /// Its address.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.address(End::Local)
+    }
+
+    /// The error that is pending, which is none any more.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.0.take_error()
+    }
+
+    /// Its descriptor inside its kernel, for [`Kernel::syscall`]. It stays the listener's.
+    pub fn kernel_fd(&self) -> i32 {
+        self.0.raw()
     }
 
     /// The next connection, and where it comes from.

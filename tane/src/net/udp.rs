@@ -1,5 +1,6 @@
 //! UDP, as std::net has it.
 
+use super::names::{first, ToAddresses};
 use super::socket::{End, Socket};
 use crate::kernel::Kernel;
 use std::fmt;
@@ -10,20 +11,22 @@ use std::time::Duration;
 const UDP_SEGMENT: i32 = 103;
 
 /// A UDP socket of a kernel's; like [`std::net::UdpSocket`].
-pub struct UdpSocket(Socket);
+pub struct UdpSocket(pub(super) Socket);
 
 impl UdpSocket {
     /// A socket at this address of the kernel's; port 0: any that is free.
-    pub fn bind(kernel: &Kernel, address: impl Into<SocketAddr>) -> io::Result<Self> {
-        let address = address.into();
-        let socket = Socket::for_address(kernel, &address, libc::SOCK_DGRAM)?;
-        socket.bind(&address)?;
-        Ok(Self(socket))
+    pub fn bind(kernel: &Kernel, address: impl ToAddresses) -> io::Result<Self> {
+        first(kernel, address, |address| {
+            let socket = Socket::for_address(kernel, address, libc::SOCK_DGRAM)?;
+            socket.bind(address)?;
+            Ok(Self(socket))
+        })
     }
 
-    /// Send to and receive from this address alone.
-    pub fn connect(&self, address: impl Into<SocketAddr>) -> io::Result<()> {
-        self.0.connect(&address.into())
+    /// Send to and receive from this address alone: the first one of a name's that there is
+    /// a way to.
+    pub fn connect(&self, address: impl ToAddresses) -> io::Result<()> {
+        first(self.0.kernel(), address, |address| self.0.connect(address))
     }
 
     /// Its address.
@@ -56,6 +59,11 @@ impl UdpSocket {
     /// Receive a datagram from there.
     pub fn recv(&self, to: &mut [u8]) -> io::Result<usize> {
         Ok(self.0.receive(to, 0, false)?.0)
+    }
+
+    /// Read a datagram from there without taking it.
+    pub fn peek(&self, to: &mut [u8]) -> io::Result<usize> {
+        Ok(self.0.receive(to, libc::MSG_PEEK, false)?.0)
     }
 
     /// Cut what is sent into datagrams of so many bytes, as late as possible

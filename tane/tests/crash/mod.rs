@@ -3,8 +3,6 @@
 #![allow(dead_code)] // every test program uses a part of it
 
 pub mod kinds;
-#[path = "../hostile/sparse.rs"]
-pub mod sparse;
 pub mod workload;
 
 /// A test of this name for each file system, that calls the function with it.
@@ -28,12 +26,12 @@ macro_rules! each_file_system {
 pub(crate) use each_file_system;
 
 use kinds::{Kind, Program};
-use sparse::Sparse;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tane::images::{Access, Backend, Fault, Raw};
 use tane::{DiskOptions, Kernel, Mount, MountOptions};
+use tane_hostile::sparse::Sparse;
 use tane_test_support::tool;
 
 /// An image of a kind, in a file that its programs can open.

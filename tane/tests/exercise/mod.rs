@@ -1,70 +1,7 @@
 //! Using an image as a program would that trusts it.
 
 use std::io::Write;
-use std::path::Path;
-use tane::{Disk, Kernel, Mount, MountOptions, OpenOptions, Tree};
-
-/// Look at everything in a tree, within limits.
-struct Walk<'a> {
-    tree: &'a Tree,
-    left: u32,
-    errors: u32,
-}
-
-impl Walk<'_> {
-    fn directory(&mut self, path: &Path, depth: u32) {
-        let Ok(listing) = self.tree.read_dir(path) else {
-            self.errors += 1;
-            return;
-        };
-        for entry in listing {
-            if self.left == 0 {
-                return;
-            }
-            self.left -= 1;
-            match entry {
-                Ok(entry) => self.entry(&path.join(entry.file_name()), depth),
-                Err(_) => {
-                    self.errors += 1;
-                    return;
-                }
-            }
-        }
-    }
-
-    fn entry(&mut self, path: &Path, depth: u32) {
-        let Ok(metadata) = self.tree.symlink_metadata(path) else {
-            self.errors += 1;
-            return;
-        };
-        for key in self.tree.symlink_xattrs(path).unwrap_or_default() {
-            let value = self.tree.symlink_xattr(path, key);
-            self.errors += u32::from(value.is_err());
-        }
-        if metadata.is_dir() && depth < 8 {
-            self.directory(path, depth + 1);
-        } else if metadata.is_file() {
-            self.file(path, metadata.len());
-        } else {
-            let _ = self.tree.read_link(path);
-        }
-    }
-
-    fn file(&mut self, path: &Path, len: u64) {
-        let mut options = OpenOptions::new();
-        options.read(true).custom_flags(libc::O_NONBLOCK);
-        let Ok(file) = options.open(self.tree, path) else {
-            self.errors += 1;
-            return;
-        };
-        let mut buffer = vec![0; 64 << 10];
-        let starts = [0, 64 << 10, 1 << 20, len / 2, len.saturating_sub(1000)];
-        for start in starts {
-            self.errors += u32::from(file.read_at(&mut buffer, start).is_err());
-        }
-        let _ = file.seek_data(len / 3);
-    }
-}
+use tane::{Disk, Kernel, Mount, MountOptions, OpenOptions};
 
 /// How many calls failed; an error if it cannot be mounted, or not unmounted.
 pub fn exercise(
@@ -76,13 +13,7 @@ pub fn exercise(
     let _ = disk.probe();
     let mut options = options.clone();
     let mount = options.read_only(!write).mount(kernel, disk.device())?;
-    let mut walk = Walk {
-        tree: &mount,
-        left: 1500,
-        errors: 0,
-    };
-    walk.directory(Path::new("/"), 0);
-    let mut errors = walk.errors;
+    let mut errors = tane_hostile::walk::everything(&mount, 1500);
     errors += u32::from(mount.statfs().is_err());
     if write {
         errors += change(&mount);

@@ -1,14 +1,14 @@
 //! Sound images, made once and kept in files: the same seed then damages the
 //! same bytes, also in the next process.
 
-use super::damage::Base;
 use super::kinds::{Kind, Make, UUID};
-use super::sparse::Sparse;
 use super::{boot, tree};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tane::{DiskOptions, Kernel};
+use tane_hostile::sparse::{self, Sparse};
+use tane_hostile::Base;
 use tane_test_support::tool;
 
 pub fn path(dir: &Path, kind: usize, state: &str) -> PathBuf {
@@ -24,7 +24,7 @@ pub fn load<'a>(dir: &Path, kinds: &'a [Kind]) -> Vec<(&'a Kind, Base)> {
             let path = path(dir, i, state);
             if path.is_file() {
                 let image = Sparse::load(&path).expect("the base");
-                bases.push((kind, Base::new(image)));
+                bases.push((kind, Base::new(image, tree::MAGIC)));
             }
         }
     }
@@ -131,11 +131,11 @@ fn fill(kernel: &Kernel, kind: &Kind, image: &Path, dirty: &Path) {
 /// what is not may have been left behind with others.
 fn check_fixup(kind: &Kind, clean: &Path) {
     let Some(fixup) = kind.fixup else { return };
-    let base = Base::new(Sparse::load(clean).expect("the base"));
+    let base = Base::new(Sparse::load(clean).expect("the base"), tree::MAGIC);
     let mut image = base.image.clone();
     fixup(&mut image, base.metadata());
     let changed = base.image.used().filter(|&block| {
-        let at = block * super::sparse::BLOCK;
+        let at = block * sparse::BLOCK;
         base.image.vec(at, 4096) != image.vec(at, 4096)
     });
     let changed = changed.count();

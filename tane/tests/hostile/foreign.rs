@@ -2,10 +2,10 @@
 //! gets them. Damaged as their authors thought of it, or odd.
 
 use super::kinds::Kind;
-use super::sparse::Sparse;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use tane::{Disk, Kernel, MountOptions, VolumeOptions};
+use tane_hostile::sparse::Sparse;
 
 /// Each is met twice: to be read, and to be written.
 pub const TIMES: u64 = 2;

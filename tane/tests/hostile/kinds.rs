@@ -1,8 +1,8 @@
 //! The sound images that damage starts from: their tools and settings.
 
-use super::checksums::{self, Fixup};
 use super::hfsplus;
 use tane::MountOptions;
+use tane_hostile::checksums::{self, Fixup};
 
 /// How an image comes to be.
 pub enum Make {

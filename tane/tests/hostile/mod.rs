@@ -1,7 +1,8 @@
 //! Damaged images of every file system, in processes of their own: what a worker
 //! does, and who looks after it.
 //!
-//! sparse, damage, checksums: an image, changed as a seed says
+//! The images are changed by the crate tane-hostile, as a seed says.
+//!
 //! kinds, tree, hfsplus, bases: the sound images that are changed
 //! foreign: images that other projects made for their tests
 //! worker: what is done with each
@@ -9,14 +10,11 @@
 //! watcher, finding: who counts, and goes on when a worker does not
 
 mod bases;
-mod checksums;
-mod damage;
 mod finding;
 mod foreign;
 mod hfsplus;
 pub mod kinds;
 mod known;
-mod sparse;
 mod tree;
 mod watcher;
 mod worker;
@@ -42,7 +40,7 @@ fn boot(log: Option<Log>) -> Kernel {
         builder = builder.log(move |text| {
             let mut log = log.lock().unwrap_or_else(|e| e.into_inner());
             // Some file systems complain millions of times.
-            if log.len() < LOG || text.contains(finding::WARNING) {
+            if log.len() < LOG || text.contains(tane_hostile::WARNING) {
                 log.push_str(text);
             }
         });

@@ -1,7 +1,6 @@
 //! The process that meets damaged images: one line of JSON for each, on stdout.
 //! It may die of one or never come back; its watcher then starts another.
 
-use super::damage::Base;
 use super::finding::{self, Outcome};
 use super::foreign::As;
 use super::kinds::Kind;
@@ -16,6 +15,7 @@ use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 use tane::images::{Access, Raw};
 use tane::{DiskOptions, Kernel};
+use tane_hostile::Base;
 
 /// So many images meet the same kernel, if it lives.
 const REUSE: u32 = 64;
@@ -184,7 +184,7 @@ fn meet_all<'a>(seeds: std::ops::Range<u64>, mut put: impl FnMut(u64, &File) -> 
 fn damaged<'a>(bases: &[(&'a Kind, Base)], seed: u64, to: &File) -> (&'a Kind, String) {
     let mut random = Random(seed);
     let (kind, base) = &bases[random.below(bases.len() as u64) as usize];
-    let (image, what) = base.damaged(kind, &mut random);
+    let (image, what) = base.damaged(kind.fixup, &mut random);
     image.store(to).expect("memory");
     (kind, what)
 }

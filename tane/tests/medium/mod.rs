@@ -13,6 +13,8 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use tane::images::{Access, Raw};
 use tane::{DiskOptions, Kernel, Mount, MountOptions};
+#[allow(unused_imports)]
+pub use tane_hostile::Random;
 
 /// What a write leaves out if it is zero: a medium is sparse.
 const CHUNK: usize = 16 << 10;
@@ -119,24 +121,4 @@ pub fn run(command: &mut Command) -> Output {
 pub fn both(output: &Output) -> String {
     let out = String::from_utf8_lossy(&output.stdout);
     format!("{out}{}", String::from_utf8_lossy(&output.stderr))
-}
-
-/// Numbers that look random and are the same each time: splitmix64.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-
-    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.next() as u8).collect()
-    }
 }

@@ -119,21 +119,37 @@ pub fn is_root() -> bool {
 /// there; or, so that it is, if that script does not install the package.
 #[track_caller]
 pub fn tool(package: &str, name: &str) -> Option<Command> {
-    let known = INSTALLED.split([' ', '\t', '\n', '"']);
-    assert!(
-        known.into_iter().any(|word| word == package),
-        "scripts/install-deps does not install {package}, which has {name}"
-    );
+    must_be_installed(package, name);
     let found = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"]
         .iter()
         .map(|dir| Path::new(dir).join(name))
         .find(|path| path.is_file());
     if found.is_none() {
-        let missing = format!("no {name}: Debian's package {package} has it (make deps)");
-        assert!(!says("CI", "true"), "{missing}");
-        skip(missing);
+        skip_without(package, name);
     }
     found.map(Command::new)
+}
+
+/// Skip the test that runs, for want of what a package of Debian has.
+///
+/// # Panics
+///
+/// As [`tool`].
+#[track_caller]
+pub fn skip_without(package: &str, name: &str) {
+    must_be_installed(package, name);
+    let missing = format!("no {name}: Debian's package {package} has it (make deps)");
+    assert!(!says("CI", "true"), "{missing}");
+    skip(missing);
+}
+
+#[track_caller]
+fn must_be_installed(package: &str, name: &str) {
+    let mut known = INSTALLED.split([' ', '\t', '\n', '"']);
+    assert!(
+        known.any(|word| word == package),
+        "scripts/install-deps does not install {package}, which has {name}"
+    );
 }
 
 /// Wait until this holds: what another thread, or the host's kernel, is about to

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The products: NAME.elf without debug information, which the loader maps,
-//! NAME.debug with it, and NAME.manifest, which says what they were made of
-//! and is written last.
+//! NAME.debug with it, NAME.config and NAME.sizes, of which `tane kernel` tells, and
+//! NAME.manifest, which says what they were made of and is written last.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -38,7 +39,7 @@ pub fn inputs(layout: &Layout, source: &Source, recipe: &Recipe) -> Result<Strin
 /// Is there an image made of exactly these inputs?
 pub fn is_current(layout: &Layout, recipe: &Recipe, inputs: &str) -> bool {
     let line = format!("inputs: {inputs}");
-    product(layout, recipe, "elf").is_file()
+    ["elf", "config", "sizes"].map(|e| product(layout, recipe, e).is_file()) == [true; 3]
         && fs::read_to_string(product(layout, recipe, "manifest"))
             .is_ok_and(|manifest| manifest.lines().any(|found| found == line))
 }
@@ -63,6 +64,10 @@ pub fn finish(job: &Job, inputs: &str) -> Result<()> {
     fs::hard_link(&vmlinux, &debug)
         .or_else(|_| fs::copy(&vmlinux, &debug).map(drop))
         .map_err(|e| format!("{}: {e}", debug.display()))?;
+
+    let [config, sizes] = ["config", "sizes"].map(|e| product(job.layout, job.recipe, e));
+    layout::write(&config, &layout::read(&job.out.join(".config"))?)?;
+    layout::write(&sizes, &sizes_text(job)?)?;
 
     let text = manifest_text(job, inputs, &elf)?;
     layout::write(&manifest, &text)?;
@@ -121,6 +126,43 @@ fn manifest_text(job: &Job, inputs: &str, elf: &std::path::Path) -> Result<Strin
         compile::tools()?,
         sum.split_whitespace().next().unwrap_or_default(),
     ))
+}
+
+/// What the objects below each directory of the source take, "fs/ext4 TEXT DATA BSS"; those
+/// of lib.a are only linked if they are used, and not among these.
+fn sizes_text(job: &Job) -> Result<String> {
+    let listing = command::output(
+        Command::new("ar")
+            .arg("t")
+            .arg("vmlinux.a")
+            .current_dir(&job.out),
+    )?;
+    let objects: Vec<&str> = listing.lines().collect();
+    let table = command::output(Command::new("size").args(&objects).current_dir(&job.out))?;
+    let mut parts: BTreeMap<String, [u64; 3]> = BTreeMap::new();
+    for line in table.lines().skip(1) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [text, data, bss, _, _, file] = words[..] else {
+            return Err(format!("size: {line}"));
+        };
+        let sum = parts.entry(part(file)).or_default();
+        for (sum, word) in sum.iter_mut().zip([text, data, bss]) {
+            *sum += word
+                .parse::<u64>()
+                .map_err(|e| format!("size: {line}: {e}"))?;
+        }
+    }
+    let line =
+        |(name, [text, data, bss]): (&String, &[u64; 3])| format!("{name} {text} {data} {bss}\n");
+    Ok(parts.iter().map(line).collect())
+}
+
+/// The first two directories of an object's path.
+fn part(file: &str) -> String {
+    let directory = file.rsplit_once('/').map_or("", |(directory, _)| directory);
+    let mut parts = directory.split('/').take(2).collect::<Vec<_>>();
+    parts.retain(|part| !part.is_empty());
+    parts.join("/")
 }
 
 fn warnings(job: &Job) -> usize {

@@ -40,12 +40,40 @@ pub fn main(layout: &Layout, args: &[String]) -> Result<()> {
         return Ok(());
     }
     let options = parse(args)?;
-    let source = prepared_source(layout)?;
     for name in &options.configs {
         let recipe = Recipe::named(layout, name)?;
+        let mine = recipe.experiment.as_ref();
+        let mine = mine.map(|name| layout.with_experiment(name));
+        let layout = mine.as_ref().unwrap_or(layout);
+        let source = prepared_source(layout)?;
         build(layout, &source, &recipe, &options)?;
     }
     Ok(())
+}
+
+/// Do the patches of every experiment still apply? Building one takes minutes.
+pub fn check_experiments(layout: &Layout) -> Result<()> {
+    let source = prepared_source(layout)?;
+    let names = experiments(layout)?;
+    for name in &names {
+        overlay::try_patches(&layout.with_experiment(name), &source)?;
+    }
+    println!("experiments: {} apply", names.len());
+    Ok(())
+}
+
+fn experiments(layout: &Layout) -> Result<Vec<String>> {
+    let dir = layout.experiments();
+    let failed = |e: std::io::Error| format!("{}: {e}", dir.display());
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(&dir).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.file_type().map_err(failed)?.is_dir() {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
 }
 
 /// The tree that everything is built from, with overlay and patches in place.

@@ -31,22 +31,40 @@ pub fn apply(layout: &Layout, source: &Source) -> Result<()> {
     book.restore()?;
     for patch in &patches {
         book.save(&targets(&layout::read(patch)?))?;
-        command::output(
-            Command::new("patch")
-                .args(["-p1", "--forward", "--fuzz=0", "--no-backup-if-mismatch"])
-                .args(["--reject-file=-", "--quiet", "-i"])
-                .arg(patch)
-                .current_dir(&source.tree),
-        )
-        .map_err(|e| {
-            format!(
-                "{} does not apply to Linux {}: {e}",
-                patch.display(),
-                source.version
-            )
-        })?;
+        put(patch, &source.tree, &source.version)?;
     }
     layout::write(&book.dir.join("series"), &print.text())
+}
+
+fn put(patch: &Path, tree: &Path, version: &str) -> Result<()> {
+    command::output(
+        Command::new("patch")
+            .args(["-p1", "--forward", "--fuzz=0", "--no-backup-if-mismatch"])
+            .args(["--reject-file=-", "--quiet", "-i"])
+            .arg(patch)
+            .current_dir(tree),
+    )
+    .map(drop)
+    .map_err(|e| format!("{} does not apply to Linux {version}: {e}", patch.display()))
+}
+
+/// Apply a layout's patches to copies of the files of `source` that they change.
+pub fn try_patches(layout: &Layout, source: &Source) -> Result<()> {
+    let patches = patches(layout)?;
+    let copies = layout.build().join("tried");
+    let _ = fs::remove_dir_all(&copies);
+    layout::create_dir(&copies)?;
+    for patch in &patches {
+        for file in targets(&layout::read(patch)?) {
+            let (from, to) = (source.tree.join(&file), copies.join(&file));
+            if from.exists() && !to.exists() {
+                layout::create_dir(to.parent().unwrap_or(&copies))?;
+                fs::copy(&from, &to).map_err(|e| format!("{}: {e}", from.display()))?;
+            }
+        }
+        put(patch, &copies, &source.version)?;
+    }
+    fs::remove_dir_all(&copies).map_err(|e| format!("{}: {e}", copies.display()))
 }
 
 /// The series, in the order of the file names.

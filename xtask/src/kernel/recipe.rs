@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What an image's configuration consists of. kernel/configs/images has one
 //! line for each image, "name: fragment fragment ..."; a name on a command
-//! line may add more fragments, "default+debuginfo".
+//! line may add more fragments, "default+debuginfo". "@NAME" among them is the
+//! experiment whose patches the image's source has, kernel/experiments/NAME.
 
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,7 @@ use crate::Result;
 pub struct Recipe {
     pub name: String,
     pub fragments: Vec<PathBuf>,
+    pub experiment: Option<String>,
 }
 
 impl Recipe {
@@ -31,6 +33,7 @@ impl Recipe {
                 )
             })?;
         fragments.extend(parts.map(String::from));
+        let experiment = experiment(layout, &mut fragments)?;
         let fragments = fragments
             .iter()
             .map(|fragment| {
@@ -44,7 +47,28 @@ impl Recipe {
         Ok(Self {
             name: name.to_string(),
             fragments,
+            experiment,
         })
+    }
+}
+
+/// The one that is among them, if there is one.
+fn experiment(layout: &Layout, fragments: &mut Vec<String>) -> Result<Option<String>> {
+    let names: Vec<_> = fragments
+        .iter()
+        .filter_map(|fragment| fragment.strip_prefix('@').map(String::from))
+        .collect();
+    fragments.retain(|fragment| !fragment.starts_with('@'));
+    match &names[..] {
+        [] => Ok(None),
+        [name] => {
+            let dir = layout.experiments().join(name);
+            if name.contains('/') || !dir.is_dir() {
+                return Err(format!("{}: no such experiment", dir.display()));
+            }
+            Ok(Some(name.clone()))
+        }
+        _ => Err(format!("more than one experiment: {}", names.join(", "))),
     }
 }
 

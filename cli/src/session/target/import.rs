@@ -1,9 +1,8 @@
 //! A volume that gets other bytes as they are, from its start on.
 
-use super::{wrong, Target, BLKZEROOUT};
+use super::{held, wrong, Access, Target, BLKZEROOUT};
 use crate::failure::Result;
 use crate::interrupt;
-use std::fs::File;
 use std::io;
 use tane_linux::{Fd, Sync};
 use tane_make::file::next_data;
@@ -41,7 +40,8 @@ impl Target {
     /// Reads it to the first byte that is not zero; holes of a file of the host are passed over.
     fn is_blank(&self) -> Result<bool> {
         let place = self.place;
-        let file = place.and_then(|place| Some((File::open(&self.image).ok()?, place)));
+        let file =
+            place.and_then(|place| Some((held::open(&self.image, Access::Read).ok()?, place)));
         let mut at = 0;
         while at < self.size {
             interrupt::check()?;

@@ -62,7 +62,6 @@ fn serve(
         xattrs_if_any: args.xattrs_if_any,
         ends_with_process: true,
     };
-    let fstype = session.fstype().unwrap_or_default();
     let death = Death::new(move || {
         let _used = &used;
         let words = session.last_words();
@@ -70,7 +69,7 @@ fn serve(
             "the image's Linux has died: {words}"
         )));
     });
-    let served = Served::new(root, fstype, manner, death).map_err(|e| Failure::file(path, e))?;
+    let served = Served::new(root, manner, death).map_err(|e| Failure::file(path, e))?;
     let fail = |e: std::io::Error| {
         let text = format!("{}: {e}", args.dir.display());
         Failure::new(SOME_FAILED, text)

@@ -1,4 +1,4 @@
-//! What a module may import of the command: standard input and output, and where its heap is.
+//! What a module may import of the command: standard input and output.
 //! docs: `checked-build/src/module.h`.
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,8 +20,6 @@ pub fn imports(deadline: Option<Instant>) -> Vec<(&'static str, Import)> {
     vec![
         ("tane_input", Box::new(input)),
         ("tane_output", Box::new(output)),
-        ("tane_heap", Box::new(|_, memory| memory.heap())),
-        ("tane_heap_end", Box::new(|_, memory| memory.heap_end())),
     ]
 }
 

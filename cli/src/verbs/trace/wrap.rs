@@ -109,10 +109,19 @@ fn refuse(verb: &Verb) -> Result<()> {
         }
         Verb::Trace(_) | Verb::Probe(_) => return Err(super::inside_another()),
         Verb::Edit(_) => "edit: two kernels meet the image, one after the other: record cat or cp",
-        Verb::Mount(_) | Verb::Umount(_) => "what serves a mount is not recorded",
-        Verb::Bench(_) | Verb::Build(_) | Verb::Check(_) | Verb::Generate(_) | Verb::Kaslr(_) => {
-            "this verb boots no Linux that could be recorded"
+        Verb::Net(_) => "net: the image lab has no network",
+        Verb::Lab(_) => "lab: the image lab has no network",
+        Verb::Resize(_) => {
+            "resize: several kernels meet the image, one after the other: record cat or cp"
         }
+        Verb::Fuzz(_) => "what is fuzzed is met by kernels of other processes",
+        Verb::Mount(_) | Verb::Umount(_) => "what serves a mount is not recorded",
+        Verb::Bench(_)
+        | Verb::Build(_)
+        | Verb::Check(_)
+        | Verb::Generate(_)
+        | Verb::Kaslr(_)
+        | Verb::Kernel(_) => "this verb boots no Linux that could be recorded",
         _ => return Ok(()),
     };
     Err(Failure::usage(why))

@@ -201,7 +201,11 @@ fn a_gofer_that_lies_ends_the_copy() {
     };
     let mut dice = Dice(0x5eed_0006);
     let mut begun = 0;
-    for _ in 0..400 {
+    // On a busy machine fewer come so far: the liar may have gone before it was asked.
+    for round in 0..4000 {
+        if round >= 400 && begun > 20 {
+            break;
+        }
         let (near, far) = UnixStream::pair().expect("a pair");
         let memory = Memory::new().expect("memory");
         let gofer = Gofer::new(near, memory, &terms).expect("a socket");

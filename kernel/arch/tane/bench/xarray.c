@@ -3,7 +3,8 @@
  * /proc/tane/xarray: the XArray beside hash tables of 64 and 512 slots.
  *
  * Write "STRUCTURE KEYS COUNT", then read from the same open file: for each
- * part the nanoseconds that it took for all entries, one part a line.
+ * part the nanoseconds that it took for all entries, one part a line, and the
+ * bytes that the structure takes with all of them in it, beside the entries.
  *
  *	STRUCTURE	xarray, hash64, hash512
  *	KEYS		dense (0, 1, 2, ...), sparse (every 1024th), random
@@ -14,6 +15,7 @@
  *	iterate		over all entries
  *	mark		every 8th entry, and iterate over the marked ones
  *	erase		each entry by its key
+ *	memory		bytes: nodes, or slots and what each entry has for its list
  *
  * Few entries take too little time to be measured: all parts are repeated
  * until enough were handled, and the times are averages of the repetitions.
@@ -196,6 +198,34 @@ static int xarray_erase(struct bench *b)
 	return 0;
 }
 
+static size_t hash_bytes(struct bench *b)
+{
+	return sizeof(*b->slots) * (1UL << b->bits) +
+	       sizeof(struct hlist_node) * b->count;
+}
+
+/* Nodes from this entry on; the deepest tree has eleven levels. */
+static size_t nodes(const void *entry)
+{
+	const struct xa_node *node;
+	size_t found = 1;
+	unsigned int i;
+
+	if (!xa_is_node(entry))
+		return 0;
+	node = xa_to_node(entry);
+	for (i = 0; node->shift && i < XA_CHUNK_SIZE; i++)
+		found += nodes(rcu_dereference_protected(node->slots[i], true));
+	return found;
+}
+
+static size_t xarray_bytes(struct bench *b)
+{
+	const void *head = rcu_dereference_protected(b->xa.xa_head, true);
+
+	return sizeof(struct xa_node) * nodes(head);
+}
+
 typedef int (*part_fn)(struct bench *b);
 
 static const part_fn hash_parts[PARTS] = {
@@ -209,11 +239,17 @@ static const part_fn xarray_parts[PARTS] = {
 static const struct structure {
 	const char *name;
 	const part_fn *parts;
+	size_t (*bytes)(struct bench *b);
 	unsigned int bits;
 } structures[] = {
-	{ "xarray", xarray_parts, 0 },
-	{ "hash64", hash_parts, 6 },
-	{ "hash512", hash_parts, 9 },
+	{ "xarray", xarray_parts, xarray_bytes, 0 },
+	{ "hash64", hash_parts, hash_bytes, 6 },
+	{ "hash512", hash_parts, hash_bytes, 9 },
+};
+
+struct result {
+	u64 times[PARTS];
+	size_t bytes;
 };
 
 static int fill(struct bench *b, const char *keys)
@@ -238,7 +274,8 @@ static int fill(struct bench *b, const char *keys)
 	return 0;
 }
 
-static int measure(struct bench *b, const part_fn *parts, u64 times[PARTS])
+static int measure(struct bench *b, const struct structure *s,
+		   struct result *result)
 {
 	unsigned int rounds = DIV_ROUND_UP(ENOUGH, b->count);
 	unsigned int round, part;
@@ -248,20 +285,22 @@ static int measure(struct bench *b, const part_fn *parts, u64 times[PARTS])
 	for (round = 0; round < rounds; round++) {
 		for (part = 0; part < PARTS; part++) {
 			start = ktime_get_ns();
-			error = parts[part](b);
-			times[part] += ktime_get_ns() - start;
+			error = s->parts[part](b);
+			result->times[part] += ktime_get_ns() - start;
 			if (error)
 				return error;
+			if (part == STORE)
+				result->bytes = s->bytes(b);
 		}
 		cond_resched();
 	}
 	for (part = 0; part < PARTS; part++)
-		times[part] = div_u64(times[part], rounds);
+		result->times[part] = div_u64(result->times[part], rounds);
 	return 0;
 }
 
 static int run(const struct structure *s, const char *keys, unsigned int count,
-	       u64 times[PARTS])
+	       struct result *result)
 {
 	struct bench b = { .bits = s->bits, .count = count };
 	int error = -ENOMEM;
@@ -272,7 +311,7 @@ static int run(const struct structure *s, const char *keys, unsigned int count,
 	if (b.entries && b.slots) {
 		error = fill(&b, keys);
 		if (!error)
-			error = measure(&b, s->parts, times);
+			error = measure(&b, s, result);
 	}
 	xa_destroy(&b.xa);
 	kvfree(b.slots);
@@ -284,7 +323,7 @@ static ssize_t bench_write(struct file *file, const char __user *from,
 			   size_t len, loff_t *pos)
 {
 	char request[64], name[16], keys[16];
-	u64 times[PARTS] = {};
+	struct result result = {};
 	unsigned int count, i;
 	size_t used = 0;
 	char *answer;
@@ -309,7 +348,7 @@ static ssize_t bench_write(struct file *file, const char __user *from,
 		return -ENOMEM;
 	error = mutex_lock_interruptible(&bench_mutex);
 	if (!error) {
-		error = run(&structures[i], keys, count, times);
+		error = run(&structures[i], keys, count, &result);
 		mutex_unlock(&bench_mutex);
 	}
 	if (error) {
@@ -318,7 +357,8 @@ static ssize_t bench_write(struct file *file, const char __user *from,
 	}
 	for (i = 0; i < PARTS; i++)
 		used += scnprintf(answer + used, PAGE_SIZE - used, "%s %llu\n",
-				  part_names[i], times[i]);
+				  part_names[i], result.times[i]);
+	scnprintf(answer + used, PAGE_SIZE - used, "memory %zu\n", result.bytes);
 	kfree(xchg(&file->private_data, answer));
 	*pos = 0;
 	return len;

@@ -11,8 +11,10 @@
 #include <linux/sched/task.h>
 #include <linux/syscalls.h>
 #include <asm/machine.h>
+#include <asm/program.h>
 #include <asm/ptrace.h>
 #include <asm/syscall.h>
+#include "window.h"
 
 static __always_inline long tane_do_call(long nr, const u64 *args)
 {
@@ -51,6 +53,14 @@ static bool tane_calls_in(void)
 	return IS_ENABLED(CONFIG_TANE_RUN) && tane_is_called_in();
 }
 
+static void tane_reschedule(void)
+{
+	if (IS_ENABLED(CONFIG_TANE_RUN) && tane_runs_program())
+		tane_reschedule_outside();
+	else
+		schedule();
+}
+
 /* With interrupts off, like the way back to user mode of any architecture. */
 static noinline bool tane_exit_work(void)
 {
@@ -65,7 +75,7 @@ static noinline bool tane_exit_work(void)
 		}
 		local_irq_enable();
 		if (work & _TIF_NEED_RESCHED)
-			schedule();
+			tane_reschedule();
 		if (work & _TIF_SIGNALS)
 			signalled |= tane_handle_signal();
 		if (work & _TIF_NOTIFY_RESUME)
@@ -130,7 +140,10 @@ static noinline void tane_offer_cpu(void)
 static void tane_let_waiters_run(void)
 {
 	local_irq_enable();
-	sys_sched_yield();
+	if (IS_ENABLED(CONFIG_TANE_RUN) && tane_runs_program())
+		tane_reschedule_program(true);
+	else
+		sys_sched_yield();
 	local_irq_disable();
 }
 
@@ -178,6 +191,8 @@ void tane_answer(struct tane_thread *slot, long ret)
 
 void tane_complete(long ret)
 {
+	if (IS_ENABLED(CONFIG_TANE_RUN))
+		tane_return_window();
 	/* Its host thread goes its own way. */
 	current->thread.roams = true;
 	tane_answer(current->thread.slot, ret);
@@ -215,8 +230,19 @@ SYSCALL_DEFINE1(tane_exit, int, code)
 	do_exit((code & 0xff) << 8);
 }
 
+/*
+ * Whether a call of a program's thread is its host thread's own, for the program:
+ * nothing of it may be seen in the program's registers, nor in a signal's frame.
+ */
+static bool tane_is_for_program(struct tane_thread *slot)
+{
+	return IS_ENABLED(CONFIG_TANE_RUN) && tane_runs_program() &&
+	       current_pt_regs()->orig_rax != slot->nr;
+}
+
 static void tane_request(struct tane_thread *slot)
 {
+	bool quiet;
 	long ret;
 
 	switch (slot->nr) {
@@ -258,10 +284,12 @@ static void tane_request(struct tane_thread *slot)
 			tane_program_request(slot) : -ENOSYS;
 		break;
 	default:
+		quiet = tane_is_for_program(slot);
 		local_irq_enable();
 		ret = tane_do_call(slot->nr, slot->args);
 		local_irq_disable();
-		ret = tane_finish_call(slot->nr, slot->args, ret);
+		if (!quiet)
+			ret = tane_finish_call(slot->nr, slot->args, ret);
 		break;
 	}
 	tane_complete(ret);
@@ -277,6 +305,21 @@ static void tane_set_away(void)
 {
 	current->thread.away = true;
 }
+
+static void tane_begin_task(void)
+{
+	tane_tell_tid();
+}
+
+static void tane_account(void)
+{
+	tane_account_program();
+}
+
+static bool tane_is_away(void)
+{
+	return current->thread.away;
+}
 #else
 static void tane_set_outside(bool outside)
 {
@@ -284,6 +327,19 @@ static void tane_set_outside(bool outside)
 
 static void tane_set_away(void)
 {
+}
+
+static void tane_begin_task(void)
+{
+}
+
+static void tane_account(void)
+{
+}
+
+static bool tane_is_away(void)
+{
+	return false;
 }
 #endif
 
@@ -310,9 +366,12 @@ static void tane_be_current(struct tane_thread *slot)
 		tane_set_outside(false);
 		if (current->thread.process)
 			tane_come_home();
+		tane_account();
 		tane_request(slot);
 	}
 	tane_exit_work();
+	if (tane_is_away())
+		return;
 
 	tane_go_out();
 	while (tane_leave(single_task_running() ? TANE_EXIT_USER :
@@ -320,6 +379,8 @@ static void tane_be_current(struct tane_thread *slot)
 		/* A call has switched tasks and is complete. */
 		tane_vcpu_set(in_user, 0);
 		tane_exit_work();
+		if (tane_is_away())
+			return;
 		tane_go_out();
 	}
 }
@@ -335,6 +396,7 @@ void __noreturn tane_user_mode(void)
 
 	local_irq_disable();
 	WRITE_ONCE(slot->task, (u64)current);
+	tane_begin_task();
 	for (;;) {
 		if (!IS_ENABLED(CONFIG_TANE_RUN) || tane_enter_window(slot))
 			tane_be_current(slot);

@@ -9,6 +9,7 @@
 #include <linux/sched/task.h>
 #include <linux/sched/task_stack.h>
 #include <asm/machine.h>
+#include <asm/program.h>
 #include <asm/switch_to.h>
 
 struct task_struct *__switch_to(struct task_struct *prev,
@@ -20,6 +21,7 @@ struct task_struct *__switch_to(struct task_struct *prev,
 #ifdef CONFIG_TANE_RUN
 	if (tane_vcpu_get(in_user))
 		prev->thread.outside = false;
+	tane_leave_window();
 #endif
 	/* A call by the fast way may sleep; who goes on instead is in the kernel. */
 	tane_vcpu_set(in_user, 0);

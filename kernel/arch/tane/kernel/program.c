@@ -6,8 +6,10 @@
  * host writes them before it asks for something and runs on with what it finds
  * there afterwards.
  */
+#include <linux/kernel_stat.h>
 #include <linux/prctl.h>
 #include <linux/resume_user_mode.h>
+#include <linux/sched/cputime.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
 #include <linux/sched/task_stack.h>
@@ -17,21 +19,14 @@
 #include <asm/prctl.h>
 #include <asm/program.h>
 #include <asm/processor-flags.h>
+#include "window.h"
 
-/* On several CPUs two programs would want the one window at a time. */
-static bool tane_takes_turns(void)
-{
-	return tane_boot->nr_vcpus == 1;
-}
-
-/* Whose execve() can work: a thread made for it, if there is room beside others. */
+/* Whose execve() can work: a thread made for it. */
 bool tane_may_exec(void)
 {
 	struct tane_thread *slot = current->thread.slot;
-	struct mm_struct *shown = tane_window();
 
-	return slot && slot->program &&
-	       (tane_takes_turns() || !shown || shown == current->mm);
+	return slot && slot->program;
 }
 
 /* A process of its own for a host thread, sharing memory until its execve(). */
@@ -45,8 +40,6 @@ long tane_spawn(struct tane_thread *slot)
 
 	if (!slot->program)
 		return -EINVAL;
-	if (!tane_takes_turns() && tane_window())
-		return -EBUSY;
 	current->thread.new_slot = slot;
 	current->thread.new_window = 0;
 	pid = kernel_clone(&args);
@@ -59,15 +52,8 @@ void tane_activate_mm(struct mm_struct *prev, struct mm_struct *next)
 {
 	struct tane_thread *slot = current->thread.slot;
 
-	if (!slot || !slot->program)
-		return;
-	if (!tane_takes_turns() && tane_window() && tane_window() != prev) {
-		/* Another one was faster. */
-		send_sig(SIGKILL, current, 1);
-		return;
-	}
-	next->context.program = true;
-	tane_show_window(next);
+	if (slot && slot->program)
+		tane_enter_program(next);
 }
 
 void flush_thread(void)
@@ -83,6 +69,9 @@ void flush_thread(void)
 	tane_init_xstate(program);
 	current->thread.program = program;
 	current->thread.called_in = false;
+	tane_tell_tid();
+	if (!current->mm->context.shown)
+		tane_take_window(current->mm);
 }
 
 void start_thread(struct pt_regs *regs, unsigned long pc, unsigned long sp)
@@ -102,11 +91,6 @@ int tane_copy_program(struct task_struct *p,
 	struct pt_regs *regs = task_pt_regs(p);
 	struct tane_thread *slot;
 
-	if (!(args->flags & CLONE_THREAD) && !tane_takes_turns()) {
-		pr_info_once("tane: %s wants another process, for which this kernel has too many CPUs\n",
-			     current->comm);
-		return -ENOSYS;
-	}
 	slot = (struct tane_thread *)tane_host(new_thread, current->thread.slot,
 					       0, 0, 0);
 	if (!slot)
@@ -142,6 +126,38 @@ void exit_thread(struct task_struct *task)
 	task->thread.slot = NULL;
 	slot->task = 0;
 	tane_answer(slot, 0);
+}
+
+/*
+ * Its host thread has asked for something: what it has computed since, irqs off. The
+ * scheduler has seen of it what passed until somebody else came into this CPU.
+ */
+void tane_account_program(void)
+{
+	struct thread_struct *thread = &current->thread;
+	struct sched_entity *se = &current->se;
+	u64 ran, seen;
+
+	if (!thread->program || !thread->program->ran)
+		return;
+	ran = thread->program->ran;
+	thread->program->ran = 0;
+	thread->ran += ran;
+	account_user_time(current, ran);
+	seen = se->sum_exec_runtime;
+	if (seen < thread->ran) {
+		se->sum_exec_runtime = thread->ran;
+		account_group_exec_runtime(current, thread->ran - seen);
+	}
+}
+
+/* From its first moment on, and when execve() has made another thread the first one. */
+void tane_tell_tid(void)
+{
+	struct tane_program *program = current->thread.program;
+
+	if (program)
+		program->tid = task_pid_vnr(current);
 }
 
 /*
@@ -223,7 +239,7 @@ long tane_leave_to_program(long ret)
 		}
 		local_irq_enable();
 		if (work & _TIF_NEED_RESCHED)
-			schedule();
+			tane_reschedule_program(false);
 		if (work & _TIF_SIGNALS) {
 			current->thread.called_in = false;
 			tane_do_signal(regs);

@@ -24,9 +24,10 @@ static bool tane_in(unsigned long address, u64 start, u64 end)
 	return address >= start && address < end;
 }
 
+/* A program's task has what is shown of its memory, and waits for the rest. */
 static bool tane_in_shown(struct mm_struct *mm, unsigned long address)
 {
-	return mm && mm->context.shown &&
+	return mm && (mm->context.shown || mm->context.program) &&
 	       tane_in(address, tane_window_start(mm), tane_window_end_of(mm));
 }
 
@@ -37,6 +38,19 @@ static vm_flags_t tane_wanted(unsigned long error)
 		return VM_WRITE;
 	return error & FAULT_FETCH ? VM_EXEC : VM_READ | VM_WRITE | VM_EXEC;
 }
+
+#ifdef CONFIG_TANE_RUN
+/* A stack may grow into another region, which nobody has asked for. */
+static void tane_have_region(struct mm_struct *mm, unsigned long address)
+{
+	if (mm->context.program)
+		tane_claim(mm, address, 1);
+}
+#else
+static void tane_have_region(struct mm_struct *mm, unsigned long address)
+{
+}
+#endif
 
 /* 0 if the access may be tried again; else why not. */
 static vm_fault_t tane_fault_user(struct pt_regs *regs, unsigned long address,
@@ -56,6 +70,7 @@ static vm_fault_t tane_fault_user(struct pt_regs *regs, unsigned long address,
 		flags |= FAULT_FLAG_INSTRUCTION;
 	if (user_mode(regs))
 		flags |= FAULT_FLAG_USER;
+	tane_have_region(mm, address);
 retry:
 	vma = lock_mm_and_find_vma(mm, address, regs);
 	if (!vma)

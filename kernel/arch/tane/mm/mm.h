@@ -39,11 +39,12 @@ bool tane_find_shown(struct mm_struct *mm, unsigned long va,
 void tane_note_shown(const struct tane_run *run);
 void tane_note_hidden(unsigned long start, unsigned long end);
 #define TANE_MOST_PARTS	24
-bool tane_correct(struct mm_struct *mm, unsigned long start, unsigned long end,
-		  unsigned int most);
+bool tane_shows_anything(unsigned int region);
+bool tane_correct(struct mm_struct *mm, unsigned int region, unsigned long start,
+		  unsigned long end, unsigned int most);
 bool tane_is_told(unsigned long va);
-void tane_note_leaving(struct mm_struct *mm);
-void tane_bring_back(struct mm_struct *mm);
+void tane_note_leaving(struct mm_struct *mm, unsigned int region);
+void tane_bring_back(struct mm_struct *mm, unsigned int region);
 #else
 static inline void tane_note_shown(const struct tane_run *run)
 {
@@ -58,12 +59,6 @@ static inline bool tane_is_told(unsigned long va)
 	return false;
 }
 
-#define TANE_MOST_PARTS	0
-static inline bool tane_correct(struct mm_struct *mm, unsigned long start,
-				unsigned long end, unsigned int most)
-{
-	return false;
-}
 #endif
 
 bool tane_show_user(struct mm_struct *mm, unsigned long address, bool write);

@@ -1,25 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the window of programs shows. A flush then takes away only what the page
- * tables no longer say, and another process finds there what it shares with the
- * one before, and what it had shown itself when it was last there: a page that
- * comes back by a fault costs a signal besides.
+ * What the window of programs shows, region by region. A flush then takes away only
+ * what the page tables no longer say, and another process finds there what it shares
+ * with the one before, and what it had shown itself when it was last there: a page
+ * that comes back by a fault costs a signal besides.
  *
- * On several CPUs one process has the window all the time, and none of this is
- * kept. On one nobody changes page tables while this looks at them.
+ * All of this is the lock's of the window. Page tables are looked at without a lock
+ * of theirs: they are freed after a flush, which takes this one.
  */
 #include <linux/mm.h>
+#include <linux/slab.h>
 #include <asm/machine.h>
 #include <asm/pgtable.h>
+#include "../kernel/window.h"
 #include "mm.h"
 
 /* Beyond these it is known only that there is more. */
-#define TANE_RUNS	256
+#define TANE_RUNS	254
 
-/* What is shown, the newest last, no page twice. */
-static struct tane_run tane_runs[TANE_RUNS];
-static unsigned int tane_nr_runs;
-static bool tane_more_runs;
+/* What is shown in a region, the newest last, no page twice. */
+struct tane_account {
+	unsigned int nr;
+	bool more;
+	struct tane_run runs[TANE_RUNS];
+};
+
+/* They stay: programs come and go. */
+static struct tane_account *tane_accounts[TANE_REGIONS];
 
 struct tane_part {
 	unsigned long va;
@@ -27,18 +34,18 @@ struct tane_part {
 };
 
 /*
- * What so many address spaces had shown when they left the window, the newest of
- * it. Of one that has ended and whose place another took it does no harm. Which
- * of it was used cannot be seen: now and then nothing is brought back, and faults
- * tell.
+ * What so many address spaces had shown when they left a region, the newest of it.
+ * Of one that has ended and whose place another took it does no harm. Which of it
+ * was used cannot be seen: now and then nothing is brought back, and faults tell.
  */
-#define TANE_RECENT		32
+#define TANE_RECENT		64
 #define TANE_RECENT_PARTS	10
 #define TANE_RECENT_PAGES	512
 #define TANE_RECENT_TIMES	16
 
 struct tane_recent {
 	struct mm_struct *mm;
+	unsigned int region;
 	unsigned int times;
 	unsigned int nr;
 	struct tane_part parts[TANE_RECENT_PARTS];
@@ -46,37 +53,42 @@ struct tane_recent {
 
 static struct tane_recent tane_recent[TANE_RECENT];
 
-static bool tane_keeps_account(void)
+/* Of a region that shows nothing yet. Without memory for it nothing is known. */
+void tane_open_account(unsigned int at)
 {
-	return tane_boot->nr_vcpus == 1;
+	struct tane_account **account = tane_accounts + at;
+
+	if (!*account)
+		*account = kzalloc(sizeof(**account), GFP_ATOMIC | __GFP_NOWARN);
 }
 
-static void tane_append(unsigned long va, unsigned long pa, unsigned long len,
-			u32 prot)
+/* That of the region with this address; NULL outside of the window too. */
+static struct tane_account *tane_account(unsigned long va)
 {
-	if (tane_nr_runs == TANE_RUNS) {
-		tane_more_runs = true;
+	if (va < tane_boot->program_start || va >= tane_boot->program_end)
+		return NULL;
+	return tane_accounts[va >> TANE_REGION_SHIFT];
+}
+
+static void tane_append(struct tane_account *account, unsigned long va,
+			unsigned long pa, unsigned long len, u32 prot)
+{
+	if (account->nr == TANE_RUNS) {
+		account->more = true;
 		return;
 	}
-	tane_runs[tane_nr_runs++] = (struct tane_run){
+	account->runs[account->nr++] = (struct tane_run){
 		.va = va, .pa = pa, .len = len, .prot = prot,
 	};
 }
 
-void tane_note_hidden(unsigned long start, unsigned long end)
+static void tane_forget(struct tane_account *account, unsigned long start,
+			unsigned long end)
 {
 	unsigned int i;
 
-	if (!tane_keeps_account() || start >= tane_boot->program_end ||
-	    end <= tane_boot->program_start)
-		return;
-	if (start <= tane_boot->program_start && end >= tane_boot->program_end) {
-		tane_nr_runs = 0;
-		tane_more_runs = false;
-		return;
-	}
-	for (i = tane_nr_runs; i-- > 0;) {
-		struct tane_run *run = tane_runs + i, rest = *run;
+	for (i = account->nr; i-- > 0;) {
+		struct tane_run *run = account->runs + i, rest = *run;
 		unsigned long run_end = run->va + run->len;
 
 		if (end <= run->va || start >= run_end)
@@ -87,39 +99,73 @@ void tane_note_hidden(unsigned long start, unsigned long end)
 		if (run->va < start) {
 			run->len = start - run->va;
 			if (end < run_end)
-				tane_append(rest.va, rest.pa, rest.len, rest.prot);
+				tane_append(account, rest.va, rest.pa, rest.len,
+					    rest.prot);
 		} else if (end < run_end) {
 			*run = rest;
 		} else {
 			memmove(run, run + 1,
-				(--tane_nr_runs - i) * sizeof(*run));
+				(--account->nr - i) * sizeof(*run));
+		}
+	}
+}
+
+void tane_note_hidden(unsigned long start, unsigned long end)
+{
+	unsigned long at, last;
+
+	if (start >= tane_boot->program_end || end <= tane_boot->program_start)
+		return;
+	at = start >> TANE_REGION_SHIFT;
+	last = (end - 1) >> TANE_REGION_SHIFT;
+	for (; at <= last && at < TANE_REGIONS; at++) {
+		struct tane_account *account = tane_accounts[at];
+		unsigned long first = max(at << TANE_REGION_SHIFT,
+					  (unsigned long)tane_boot->program_start);
+
+		if (!account)
+			continue;
+		if (start <= first && end >= (at + 1) << TANE_REGION_SHIFT) {
+			account->nr = 0;
+			account->more = false;
+		} else {
+			tane_forget(account, start, end);
 		}
 	}
 }
 
 void tane_note_shown(const struct tane_run *run)
 {
+	struct tane_account *account = tane_account(run->va);
 	struct tane_run *last;
 
-	if (!tane_keeps_account() || run->va < tane_boot->program_start ||
-	    run->va >= tane_boot->program_end)
+	if (!account)
 		return;
-	tane_note_hidden(run->va, run->va + run->len);
-	last = tane_runs + tane_nr_runs - 1;
-	if (tane_nr_runs && last->va + last->len == run->va &&
+	tane_forget(account, run->va, run->va + run->len);
+	last = account->runs + account->nr - 1;
+	if (account->nr && last->va + last->len == run->va &&
 	    last->pa + last->len == run->pa && last->prot == run->prot)
 		last->len += run->len;
 	else
-		tane_append(run->va, run->pa, run->len, run->prot);
+		tane_append(account, run->va, run->pa, run->len, run->prot);
+}
+
+/* False: nothing is shown in this region. */
+bool tane_shows_anything(unsigned int region)
+{
+	struct tane_account *account = tane_accounts[region];
+
+	return !account || account->nr || account->more;
 }
 
 /* Whether this page is known to be shown. */
 bool tane_is_told(unsigned long va)
 {
+	struct tane_account *account = tane_account(va);
 	unsigned int i;
 
-	for (i = 0; i < tane_nr_runs; i++)
-		if (va - tane_runs[i].va < tane_runs[i].len)
+	for (i = 0; account && i < account->nr; i++)
+		if (va - account->runs[i].va < account->runs[i].len)
 			return true;
 	return false;
 }
@@ -173,21 +219,22 @@ static unsigned int tane_find_wrong(struct mm_struct *mm,
 }
 
 /*
- * Have a range of the window show nothing but what the page tables of this
- * address space say. False: more than so many parts of it are wrong, and one call
- * for all of it is cheaper.
+ * Have a range of a region show nothing but what the page tables of this address
+ * space say. False: more than so many parts of it are wrong, and one call for all
+ * of it is cheaper.
  */
-bool tane_correct(struct mm_struct *mm, unsigned long start, unsigned long end,
-		  unsigned int most)
+bool tane_correct(struct mm_struct *mm, unsigned int region, unsigned long start,
+		  unsigned long end, unsigned int most)
 {
+	struct tane_account *account = tane_accounts[region];
 	struct tane_part wrong[TANE_MOST_PARTS];
 	unsigned int nr = 0, i;
 
-	if (!tane_keeps_account() || tane_more_runs)
+	if (!account || account->more)
 		return false;
-	for (i = 0; i < tane_nr_runs && nr <= most; i++)
-		nr = tane_find_wrong(mm, tane_runs + i, start, end, wrong, nr,
-				     most);
+	for (i = 0; i < account->nr && nr <= most; i++)
+		nr = tane_find_wrong(mm, account->runs + i, start, end, wrong,
+				     nr, most);
 	if (nr > most)
 		return false;
 	for (i = 0; i < nr; i++)
@@ -195,30 +242,34 @@ bool tane_correct(struct mm_struct *mm, unsigned long start, unsigned long end,
 	return true;
 }
 
-static struct tane_recent *tane_find_recent(struct mm_struct *mm)
+static struct tane_recent *tane_find_recent(struct mm_struct *mm,
+					    unsigned int region)
 {
 	unsigned int i;
 
 	for (i = 0; i < TANE_RECENT; i++)
-		if (tane_recent[i].mm == mm)
+		if (tane_recent[i].mm == mm && tane_recent[i].region == region)
 			return tane_recent + i;
 	return NULL;
 }
 
-/* An address space leaves the window, and will be back. */
-void tane_note_leaving(struct mm_struct *mm)
+/* An address space leaves this region, and will be back. */
+void tane_note_leaving(struct mm_struct *mm, unsigned int region)
 {
 	static unsigned int next;
+	struct tane_account *account = tane_accounts[region];
 	struct tane_recent *recent;
 	unsigned int i, pages = 0;
 
-	if (!tane_keeps_account())
+	if (!account)
 		return;
-	recent = tane_find_recent(mm) ?: tane_recent + next++ % TANE_RECENT;
+	recent = tane_find_recent(mm, region) ?:
+		 tane_recent + next++ % TANE_RECENT;
 	recent->mm = mm;
+	recent->region = region;
 	recent->nr = 0;
-	for (i = tane_nr_runs; i-- > 0 && recent->nr < TANE_RECENT_PARTS;) {
-		const struct tane_run *run = tane_runs + i;
+	for (i = account->nr; i-- > 0 && recent->nr < TANE_RECENT_PARTS;) {
+		const struct tane_run *run = account->runs + i;
 
 		pages += run->len >> PAGE_SHIFT;
 		if (pages > TANE_RECENT_PAGES)
@@ -230,14 +281,13 @@ void tane_note_leaving(struct mm_struct *mm)
 }
 
 /* It is back. What it shares with the one before is there. */
-void tane_bring_back(struct mm_struct *mm)
+void tane_bring_back(struct mm_struct *mm, unsigned int region)
 {
-	struct tane_recent *recent = tane_find_recent(mm);
+	struct tane_recent *recent = tane_find_recent(mm, region);
 	struct tane_run page = { };
 	unsigned int i;
 
-	if (!recent || !tane_keeps_account() ||
-	    ++recent->times % TANE_RECENT_TIMES == 0)
+	if (!recent || ++recent->times % TANE_RECENT_TIMES == 0)
 		return;
 	for (i = 0; i < recent->nr; i++) {
 		const struct tane_part *part = recent->parts + i;

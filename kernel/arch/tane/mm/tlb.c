@@ -12,6 +12,7 @@
 #include <asm/machine.h>
 #include <asm/pgtable.h>
 #include <asm/tlbflush.h>
+#include "../kernel/window.h"
 #include "mm.h"
 
 /* The lowest directory entry for an address, NULL when a level is missing. */
@@ -216,17 +217,93 @@ void flush_tlb_kernel_range(unsigned long start, unsigned long end)
 	tane_tell_others();
 }
 
-/* User mappings: one mm is shown in each of the two windows. */
+#ifdef CONFIG_TANE_RUN
+static unsigned long tane_region_start(unsigned int at)
+{
+	return max((unsigned long)at << TANE_REGION_SHIFT,
+		   (unsigned long)tane_boot->program_start);
+}
+
+static unsigned long tane_region_end(unsigned int at)
+{
+	return min((at + 1UL) << TANE_REGION_SHIFT,
+		   (unsigned long)tane_boot->program_end);
+}
+
+static unsigned long tane_lock_window(void)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&tane_window_lock, flags);
+	return flags;
+}
+
+static void tane_unlock_window(unsigned long flags)
+{
+	raw_spin_unlock_irqrestore(&tane_window_lock, flags);
+}
+
+static bool tane_is_shown_at(struct mm_struct *mm, unsigned long address)
+{
+	return tane_regions[address >> TANE_REGION_SHIFT].shown == mm;
+}
+
+/* What is shown of it here and its page tables no longer say. */
+static void tane_hide_in_regions(struct mm_struct *mm, unsigned long start,
+				 unsigned long end)
+{
+	unsigned int at;
+
+	for_each_set_bit(at, mm->context.claims, TANE_REGIONS) {
+		unsigned long from = max(start, tane_region_start(at));
+		unsigned long to = min(end, tane_region_end(at));
+
+		if (from >= to || tane_regions[at].shown != mm)
+			continue;
+		if (!tane_correct(mm, at, from, to, TANE_MOST_PARTS))
+			tane_hide(from, to);
+	}
+}
+#else
+static unsigned long tane_lock_window(void)
+{
+	return 0;
+}
+
+static void tane_unlock_window(unsigned long flags)
+{
+}
+
+static bool tane_is_shown_at(struct mm_struct *mm, unsigned long address)
+{
+	return true;
+}
+
+static void tane_hide_in_regions(struct mm_struct *mm, unsigned long start,
+				 unsigned long end)
+{
+}
+#endif
+
+/*
+ * User mappings: one mm is shown in the window of mmap(), one in each region of
+ * that of programs. Under the lock of these regions even if nothing of it is shown:
+ * whoever was just looking at the entry has seen it gone afterwards.
+ */
 static void tane_hide_user(struct mm_struct *mm, unsigned long start,
 			   unsigned long end)
 {
-	if (!mm->context.shown)
-		return;
+	unsigned long flags;
+
 	start = max(start, tane_window_start(mm));
 	end = min(end, tane_window_end_of(mm));
-	if (mm->context.program && tane_correct(mm, start, end, TANE_MOST_PARTS))
-		return;
-	tane_hide(start, end);
+	if (mm->context.program) {
+		flags = tane_lock_window();
+		tane_hide_in_regions(mm, start, end);
+		tane_unlock_window(flags);
+	} else if (mm->context.shown) {
+		tane_hide(start, end);
+	}
 }
 
 /* What the window is to show of a page: false if nothing. */
@@ -251,12 +328,18 @@ bool tane_find_shown(struct mm_struct *mm, unsigned long va,
  * What was taken away with this page comes back with it: a fault costs several
  * times what it costs to show a page. The table of these entries is locked.
  */
-static void tane_show_around(struct mm_struct *mm, unsigned long address,
+static bool tane_show_around(struct mm_struct *mm, unsigned long address,
 			     pte_t *ptep)
 {
 	unsigned int at = (address >> PAGE_SHIFT) % TANE_AROUND;
+	unsigned long flags = tane_lock_window();
 	struct tane_run run = { };
 	unsigned int i;
+
+	if (mm->context.program && !tane_is_shown_at(mm, address)) {
+		tane_unlock_window(flags);
+		return false;
+	}
 
 	address = (address & PAGE_MASK) - at * PAGE_SIZE;
 	ptep -= at;
@@ -272,6 +355,8 @@ static void tane_show_around(struct mm_struct *mm, unsigned long address,
 			tane_add(&run, address, pte, tane_user_prot(pte));
 	}
 	tane_show(&run);
+	tane_unlock_window(flags);
+	return true;
 }
 
 /*
@@ -294,8 +379,7 @@ bool tane_show_user(struct mm_struct *mm, unsigned long address, bool write)
 	pte = READ_ONCE(*ptep);
 	if ((pte_val(pte) & _PAGE_PRESENT) && pte_young(pte) &&
 	    (!write || (pte_write(pte) && pte_dirty(pte)))) {
-		tane_show_around(mm, address, ptep);
-		shown = true;
+		shown = tane_show_around(mm, address, ptep);
 	}
 	pte_unmap_unlock(ptep, lock);
 	return shown;
@@ -341,28 +425,27 @@ void flush_tlb_mm(struct mm_struct *mm)
 }
 
 #ifdef CONFIG_TANE_RUN
-/*
- * Another program, or none, is in the window from now on. No thread of the one
- * before is in its code afterwards. What it had shown may stay until the next one
- * comes, as nobody looks there.
- */
-void tane_show_program(struct mm_struct *prev, struct mm_struct *next)
+/* Nobody has memory in this region any more. */
+void tane_hide_region(unsigned int at)
 {
-	unsigned long start = tane_boot->program_start;
-	unsigned long end = tane_boot->program_end;
+	if (tane_shows_anything(at))
+		tane_hide(tane_region_start(at), tane_region_end(at));
+}
 
-	tane_host(unmap, start, 0, 0, 0);
-	if (prev && next)
-		tane_note_leaving(prev);
+/*
+ * This region is another program's from now on; no thread of the one before is in
+ * its code. What that had shown stayed there until now, as nobody looked.
+ */
+void tane_show_region(unsigned int at, struct mm_struct *prev,
+		      struct mm_struct *next)
+{
 	if (prev)
-		prev->context.shown = false;
-	if (!next)
-		return;
+		tane_note_leaving(prev, at);
 	/* What is wrong is shown or hidden part by part, what is away by run. */
-	if (!tane_correct(next, start, end, TANE_MOST_PARTS / 4))
-		tane_hide_program_window();
-	next->context.shown = true;
-	tane_bring_back(next);
+	if (!tane_correct(next, at, tane_region_start(at), tane_region_end(at),
+			  TANE_MOST_PARTS / 4))
+		tane_hide(tane_region_start(at), tane_region_end(at));
+	tane_bring_back(next, at);
 }
 #endif
 

@@ -30,8 +30,7 @@ typedef struct { u8 bytes[512]; } elf_fpregset_t;
 #define elf_check_arch(x)	((x)->e_machine == EM_X86_64)
 #endif
 #define ELF_EXEC_PAGESIZE	PAGE_SIZE
-/* Below it mmap() looks for room, above it is the stack. */
-#define ELF_ET_DYN_BASE		(TASK_SIZE / 3 * 2)
+#define ELF_ET_DYN_BASE		(tane_home(current->mm) + TANE_CODE_OFFSET)
 /* As arch/x86: what cpuid(1) has in edx. */
 #define ELF_HWCAP		(tane_cpu_features[X86_FEATURE_FPU / 32])
 #define ELF_PLATFORM		("x86_64")

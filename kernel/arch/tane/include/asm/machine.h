@@ -143,7 +143,4 @@ long tane_user_fault(unsigned long address, unsigned long error);
 void tane_program_fault(struct pt_regs *regs, unsigned long address,
 			unsigned long error);
 
-/* mm/tlb.c */
-void tane_show_program(struct mm_struct *prev, struct mm_struct *next);
-
 #endif

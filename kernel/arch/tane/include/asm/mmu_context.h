@@ -11,7 +11,8 @@
 
 static inline int arch_dup_mmap(struct mm_struct *old, struct mm_struct *new)
 {
-	new->context.program = old->context.program;
+	if (old->context.program)
+		tane_copy_claims(old, new);
 	return 0;
 }
 
@@ -36,14 +37,14 @@ static inline void switch_mm(struct mm_struct *prev, struct mm_struct *next,
 	/* All host threads share one host address space. */
 }
 
-/* A program's task that goes on while another's memory is shown. */
+/* A program's task that goes on, maybe where another's memory is shown. */
 static inline void tane_finish_switch(void)
 {
 #ifdef CONFIG_TANE_RUN
 	struct mm_struct *mm = current->mm;
 
-	if (mm && mm->context.program && unlikely(!mm->context.shown) &&
-	    !current->thread.away)
+	if (mm && mm->context.program && !current->thread.away &&
+	    (unlikely(!mm->context.shown) || tane_boot->nr_vcpus > 1))
 		tane_take_window(mm);
 #endif
 }
@@ -66,8 +67,7 @@ static inline void finish_arch_post_lock_switch(void)
 static inline int init_new_context(struct task_struct *task,
 				   struct mm_struct *mm)
 {
-	mm->context.shown = false;
-	mm->context.program = false;
+	mm->context = (mm_context_t){ };
 	return 0;
 }
 

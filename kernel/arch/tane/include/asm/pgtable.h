@@ -172,6 +172,11 @@ static inline pte_t pte_modify(pte_t pte, pgprot_t prot)
 #define pmd_ERROR(entry)	TANE_BAD_ENTRY(pmd, entry)
 #define pte_ERROR(entry)	TANE_BAD_ENTRY(pte, entry)
 
+#ifdef CONFIG_TANE_RUN
+/* kernel/region.c */
+#define HAVE_ARCH_UNMAPPED_AREA
+#endif
+
 struct vm_area_struct;
 struct vm_fault;
 void update_mmu_cache_range(struct vm_fault *vmf, struct vm_area_struct *vma,

@@ -4,6 +4,7 @@
 
 #include <asm/machine.h>
 #include <asm/page.h>
+#include <asm/program.h>
 #include <asm/vcpu.h>
 
 /* User addresses are those of the host process. */
@@ -19,14 +20,23 @@
 
 #define TASK_SIZE \
 	(tane_runs_program() ? tane_boot->program_end : TASK_SIZE_MAX)
+/*
+ * A program's own region: its code if that can be anywhere, and its heap, what
+ * mmap() finds room for, and its stack, each with so much room that it meets none
+ * of the others.
+ */
+#define TANE_CODE_OFFSET	(1UL << 32)
+#define TANE_MMAP_OFFSET	(1UL << 37)
 #define STACK_TOP \
-	(tane_runs_program() ? tane_boot->program_end : tane_boot->user_end)
+	(tane_runs_program() ? tane_home(current->mm) + TANE_REGION_SIZE : \
+			       tane_boot->user_end)
 #define TASK_UNMAPPED_BASE						\
-	(tane_runs_program() ? PAGE_ALIGN(tane_boot->program_end / 3) :	\
+	(tane_runs_program() ? tane_home(current->mm) + TANE_MMAP_OFFSET : \
 			       tane_boot->user_start)
 
 /* Where mmap() may put something: the window that the host reserved. */
-#define arch_get_mmap_end(addr, len, flags)	STACK_TOP
+#define arch_get_mmap_end(addr, len, flags)				\
+	((addr) && tane_runs_program() ? TASK_SIZE : STACK_TOP)
 #define arch_get_mmap_base(addr, base)		(base)
 
 struct thread_struct {
@@ -47,6 +57,7 @@ struct thread_struct {
 	bool called_in;			/* the host knows of its signals */
 	bool outside;			/* its host thread may be in the program's code */
 	bool away;			/* it does without its memory */
+	u64 ran;			/* ns of its program's code, as its host thread says */
 #endif
 };
 

@@ -19,7 +19,7 @@
 #include <linux/types.h>
 
 #define TANE_ABI_MAGIC		0x6c656e72656e6174ULL	/* "tanernel" */
-#define TANE_ABI_VERSION	11
+#define TANE_ABI_VERSION	12
 
 #define TANE_MAX_VCPUS		64
 #define TANE_VCPU_SIZE		4096
@@ -150,7 +150,10 @@ struct tane_program {
 	__u64 xstate;		/* H  its vector registers: XSAVE's standard format */
 	__u64 xfeatures;	/* H  the components in there: 0 in a call by the gate */
 	__u32 xstate_size;	/* H  bytes */
-	__u32 tid;		/* H  the host thread's id */
+	__u32 tid;		/* K  its task's id */
+	__u64 ran;		/* both  ns for which its code has run, on top of what the
+				 * kernel has accounted and taken away
+				 */
 };
 
 #define TANE_WINDOW_SIZE	(1ULL << 32)
@@ -207,9 +210,6 @@ struct tane_ops {
 	/*
 	 * Make the range of a window inaccessible again. With va and len 0: what other
 	 * processes that share this kernel have made so since this one looked.
-	 * With all of the window of programs, or its start and len 0: no thread is in
-	 * a program's code when this returns, or goes there before the kernel has
-	 * answered its TANE_NR_SIGNALS.
 	 */
 	int (*unmap)(void *host, __u64 va, __u64 len);
 	/* Give the frames back to the host: they read as zero afterwards. */
@@ -248,6 +248,12 @@ struct tane_ops {
 	 * registers that are there. NULL if the host has none.
 	 */
 	struct tane_thread *(*new_thread)(void *host, struct tane_thread *thread);
+	/*
+	 * This program's thread is not in its code, nor goes there before the kernel
+	 * has answered its TANE_NR_SIGNALS. With wait 0 it is only told so; with 1 it
+	 * is out when this returns, for which it may have to wait.
+	 */
+	void (*stop)(void *host, struct tane_thread *thread, __u32 wait);
 };
 
 /* The host fills it before the first entry; the kernel keeps its address. */

@@ -1,0 +1,110 @@
+//! The jail of a session, in which images are opened, and kernels booted, at any time: the
+//! former by a process without Linux.
+
+use super::super::machine::{kernel_image, tiny_image};
+use super::super::Access;
+use super::{declare, enter, whole, with, Needs};
+use crate::args::Global;
+use crate::copy::gofer::{lender, Terms};
+use crate::failure::{Failure, Result};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use tane::ImagePath;
+
+/// What a session may do with files of the host.
+pub struct Shared<'s> {
+    /// Read and write beneath these.
+    pub dirs: &'s [PathBuf],
+    /// Read these.
+    pub sources: &'s [PathBuf],
+    /// Write these, or into them.
+    pub dests: &'s [PathBuf],
+    /// The process with Linux may open what is shared, beside those who copy.
+    pub is_opened: bool,
+}
+
+/// A session begins. Beside `images`, with options of their own where they have some, it
+/// may open what its first line names that opens anything, and of the host what is shared.
+/// The jail closes before the first of them is opened.
+pub fn begin_session(
+    images: Vec<(PathBuf, Option<Global>)>,
+    shared: &Shared,
+    access: Access,
+    global: &Global,
+) -> Result<()> {
+    let mut needs = Needs::default().session(access);
+    needs.opens = shared.is_opened;
+    // `lcd` goes elsewhere.
+    let absolute = |path: &PathBuf| {
+        let full = std::path::absolute(path);
+        full.map_err(|e| Failure::of_host(path, &e))
+    };
+    for dir in shared.dirs {
+        let dir = &absolute(dir)?;
+        needs = needs.read(dir).lend(dir);
+        needs = needs.write(dir).copies(Terms::Session);
+    }
+    for path in shared.sources.iter().filter(|path| !path.is_symlink()) {
+        needs = needs.lend(&absolute(path)?);
+    }
+    if !needs.lent.is_empty() {
+        let places = needs.lent.clone();
+        needs = needs.lends(lender::Terms::Session(places));
+    }
+    for path in shared.dests {
+        needs = needs.write(&absolute(path)?).copies(Terms::Session);
+    }
+    for (image, options) in images {
+        needs.images.push((whole(&image), access));
+        needs.own_options.extend(options.map(|own| (image, own)));
+    }
+    let is_known = !needs.images.is_empty();
+    declare(needs);
+    match is_known {
+        true => enter_session(None, global),
+        false => Ok(()),
+    }
+}
+
+/// A session is about to open an image, or to boot a kernel.
+pub fn enter_session(image: Option<&ImagePath>, global: &Global) -> Result<()> {
+    let (kernel, tiny) = (kernel_image(global)?, tiny_image(global));
+    enter(
+        image,
+        &[Some(&kernel), tiny.as_deref()],
+        Access::Read,
+        global,
+    )
+}
+
+/// A session runs, in a jail.
+pub fn confines_session() -> bool {
+    with(|state| state.entered && state.needs.as_ref().is_some_and(|n| n.session.is_some()))
+}
+
+/// Whether this path on the host is none that the session may open.
+pub fn is_kept_from(path: &[u8]) -> bool {
+    let path = path.strip_prefix(b"host:").unwrap_or(path);
+    let path = Path::new(OsStr::from_bytes(path));
+    let full = path.ancestors().find_map(|path| match path {
+        // Of a name alone, the directory.
+        path if path.as_os_str().is_empty() => Path::new(".").canonicalize().ok(),
+        path => path.canonicalize().ok(),
+    });
+    let shared = |path: &PathBuf| {
+        let shared = path.canonicalize();
+        full.as_ref()
+            .zip(shared.ok())
+            .is_some_and(|(full, shared)| full.starts_with(shared))
+    };
+    confines_session()
+        && with(|state| {
+            let needs = state.needs.as_ref();
+            !needs.is_some_and(|needs| {
+                let images = needs.images.iter().map(|(at, _)| &at.outermost().image);
+                let lists = [&needs.sources, &needs.lent, &needs.trees, &needs.changed];
+                images.chain(lists.into_iter().flatten()).any(shared)
+            })
+        })
+}

@@ -1,0 +1,55 @@
+//! tane kernel: the kernel images there are, what they are configured with, and what that
+//! costs.
+
+mod containers;
+mod files;
+mod list;
+mod options;
+mod sizes;
+
+use crate::args::Global;
+use crate::failure::Result;
+use clap::Subcommand;
+
+/// Kernel images: how large, how fast, and configured with what
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  tane kernel list                       all images, each booted five times
+  tane kernel config lab                 its whole .config
+  tane kernel config tiny EXT4_FS SMP    single options
+  tane kernel diff tiny default          options that differ
+  tane kernel size default               what each part of it takes
+  tane kernel containers default         what container engines would miss in it
+
+IMAGE is a name, of what lies beside the image that is booted without one, or a file.
+What an image was configured with is in the .config beside it, and what its parts take in
+its .sizes; building one makes both.")]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// All images: options set, size, time to boot, memory then
+    List(list::Args),
+    /// The options of an image, all or some
+    Config(options::ConfigArgs),
+    /// Options that two images have set differently
+    Diff(options::DiffArgs),
+    /// What each part of the source takes of an image
+    Size(sizes::Args),
+    /// Which options an image has that container engines ask for
+    Containers(containers::Args),
+}
+
+pub fn run(args: Args, global: &Global) -> Result<u8> {
+    match args.what {
+        What::List(args) => list::run(&args, global),
+        What::Config(args) => options::config(&args, global),
+        What::Diff(args) => options::diff(&args, global),
+        What::Size(args) => sizes::run(&args, global),
+        What::Containers(args) => containers::run(&args, global),
+    }
+}

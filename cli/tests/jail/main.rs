@@ -1,0 +1,15 @@
+//! What code that an image got to run could do to the host.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod jailed;
+#[path = "../prisoner/mod.rs"]
+mod prisoner;
+
+mod copy;
+mod image;
+mod limits;
+mod making;
+mod programs;
+mod run;
+mod table;

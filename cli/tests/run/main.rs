@@ -1,0 +1,16 @@
+//! Unchanged programs on the Linux of an image, and its network.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod suite;
+
+mod file_systems;
+mod net;
+mod network;
+mod programs;
+mod python;
+mod random;
+mod roots;
+mod suites;
+mod terminal;
+mod wires;

@@ -1,0 +1,189 @@
+//! What a session of `tane sh` reaches: its images, what is shared with it, what its script
+//! names, and nothing else.
+
+use crate::common::*;
+use crate::sh::{feed, image};
+use std::io::{Read, Write};
+use std::process::Stdio;
+use tane_test_support::http::Server;
+
+#[test]
+fn a_session_reaches_its_images_and_what_is_shared_with_it() {
+    if !has_kernel() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    let session = |options: &[&str], script: &str, code| {
+        let mut command = s.tane();
+        command
+            .arg("sh")
+            .args(options)
+            .args(["a.img", "-c", script]);
+        text(&exit(&mut command, code).stderr)
+    };
+    image(&s, "a.img");
+    image(&s, "other.img");
+    s.write("shared/in", b"in");
+    s.write("kept", b"kept");
+    session(
+        &["-e", "--share", "shared"],
+        "put shared/in; lcd shared; get etc/motd",
+        0,
+    );
+    assert_eq!(s.read("shared/motd"), b"a.img");
+    for script in ["get etc/motd kept", "put kept", "fsck a.img"] {
+        let said = session(&["--share", "shared"], script, 1);
+        assert!(
+            said.contains("--share DIR") || said.contains("end the session"),
+            "{script}: {said}"
+        );
+    }
+    assert_eq!(s.read("kept"), b"kept");
+    session(
+        &["-e", "--no-jail"],
+        "put kept; ls other.img:/; get etc/motd kept",
+        0,
+    );
+    assert_eq!(s.read("kept"), b"a.img");
+}
+
+/// Its threads that no filter holds.
+fn unjailed_threads(pid: u32) -> usize {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("its threads");
+    let status = |t: std::fs::DirEntry| std::fs::read_to_string(t.path().join("status")).ok();
+    let all = tasks.flatten().filter_map(status);
+    all.filter(|s| !s.contains("\nSeccomp:\t2\n")).count()
+}
+
+#[test]
+fn a_session_without_an_image_is_jailed_before_it_opens_its_first() {
+    if !has_kernel() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, "a.img");
+    image(&s, "other.img");
+    s.write("secret", b"secret");
+    let mut command = s.tane();
+    command.args(["sh", "--rw"]).stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("tane");
+    let mut stdin = child.stdin.take().expect("stdin");
+    stdin
+        .write_all(b"cat a.img:/etc/motd; echo\n")
+        .expect("a line");
+    let mut said = [0; 6];
+    let mut stdout = child.stdout.take().expect("stdout");
+    stdout.read_exact(&mut said).expect("its answer");
+    assert_eq!(&said, b"a.img\n");
+    assert_eq!(unjailed_threads(child.id()), 0);
+    // Nor does what comes later open more.
+    let later = b"cp host:secret a.img:/\nls other.img:/\ncp a.img:/etc/motd host:new\n";
+    stdin.write_all(later).expect("lines");
+    drop(stdin);
+    let output = child.wait_with_output().expect("its end");
+    let said = text(&output.stderr);
+    assert_eq!(said.matches("--share DIR").count(), 3, "{said}");
+    assert!(!s.join("new").exists());
+}
+
+#[test]
+fn a_script_opens_in_its_jail_what_it_names() {
+    if !has_kernel() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    for name in ["a.img", "b.img", "d/c.img", "over.img", "named"] {
+        s.write("d/f", b"");
+        image(&s, name);
+    }
+    let script = "ls a.img:/etc; cp a.img:/etc/motd b.img:/from-a
+        lcd d; open --overlay ../o.tane c.img; mv etc/motd etc/moved; lcd ..
+        ls named; cat b.img:/from-a; inspect --json over.img";
+    s.write("script", script.as_bytes());
+    for options in [&["-ec", script][..], &["-e", "-f", "script"]] {
+        let output = s.tane().arg("sh").args(options).output().expect("tane");
+        let said = text(&output.stderr);
+        // In an image, a bare name is one of its files and no image.
+        assert!(said.contains("named: no such file"), "{said}");
+        let _ = std::fs::remove_file(s.join("o.tane"));
+    }
+    let script = script.replace("ls named;", "");
+    let output = succeed(s.tane().args(["sh", "-ec", &script]));
+    let said = text(&output.stdout);
+    assert!(said.contains("a.img") && said.contains("ext4"), "{said}");
+    // What comes from elsewhere is not known before it is run.
+    let mut command = s.tane();
+    command.args(["sh", "--rw", "a.img"]);
+    let said = text(&feed(command, "put named\n").stderr);
+    assert!(said.contains("--share DIR"), "{said}");
+}
+
+#[test]
+fn get_of_a_line_that_comes_later_writes_nothing_and_names_the_remedy() {
+    if !has_kernel() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, "a.img");
+    let run = |options: &[&str]| {
+        let mut command = s.tane();
+        command.args(["sh", "a.img"]).args(options);
+        text(&feed(command, "get /etc/motd\n").stderr)
+    };
+    let said = run(&[]);
+    assert!(said.contains("--share DIR"), "{said}");
+    assert!(!s.join("motd").exists());
+    assert_eq!(run(&["--share", "."]), "");
+    assert_eq!(s.read("motd"), b"a.img");
+}
+
+#[test]
+fn get_and_put_of_a_script_go_to_the_directories_where_it_is() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, "a.img");
+    s.write("work/local", b"local");
+    s.write("work/down/f", b"");
+    let run = |script: &str, code| {
+        let mut command = s.tane();
+        command.current_dir(s.join("work"));
+        exit(command.args(["sh", "../a.img", "-ec", script]), code)
+    };
+    run(
+        "get etc/motd; cd etc; put local; lcd down; get motd; get motd ../named",
+        0,
+    );
+    for name in ["work/motd", "work/down/motd", "work/named"] {
+        assert_eq!(s.read(name), b"a.img", "{name}");
+    }
+    let there = succeed(s.tane().args(["cat", "a.img:/etc/local"])).stdout;
+    assert_eq!(there, b"local");
+    if has_landlock() {
+        // What no get or put names is none of the session's.
+        run("put local; cp host:../a.img.d/etc/motd x", 1);
+    }
+}
+
+#[test]
+fn a_session_reads_from_servers_what_was_named_before_its_jail_closed() {
+    if !has_kernel() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, "a.img");
+    let server = Server::of(s.read("a.img"));
+    let url = server.url("a.img");
+    let script = format!("cat {url}:/etc/motd; open {url}; ls; ls a.img:/etc");
+    let output = succeed(s.tane().args(["sh", "-ec", &script]));
+    let said = text(&output.stdout);
+    assert_eq!(said, "a.imgetc\nlost+found\nmotd\n");
+    let mut command = s.tane();
+    command.args(["sh", "a.img"]);
+    let output = feed(command, &format!("ls {url}:/\ncat etc/motd\n"));
+    let said = text(&output.stderr);
+    assert!(said.contains("give it to tane sh as an image"), "{said}");
+    assert_eq!(text(&output.stdout), "a.img");
+}
