@@ -100,7 +100,7 @@ void tane_dead(u32 code, const char *text) __noreturn;
 void tane_stop(void) __noreturn;
 void tane_wait_on(void);
 
-/* kernel/window.c */
+/* kernel/turns.c */
 bool tane_enter_window(struct tane_thread *slot);
 bool tane_idle_window(void);
 

@@ -32,11 +32,13 @@ struct thread_info {
 #define TIF_RESTORE_SIGMASK	5
 #define TIF_MEMDIE		6
 #define TIF_SYSCALL_TRACE	7	/* no tracer sees a host thread */
+#define TIF_SECCOMP		8	/* where the image has filters of calls */
 
 #define _TIF_NOTIFY_RESUME	(1 << TIF_NOTIFY_RESUME)
 #define _TIF_SIGPENDING		(1 << TIF_SIGPENDING)
 #define _TIF_NEED_RESCHED	(1 << TIF_NEED_RESCHED)
 #define _TIF_NOTIFY_SIGNAL	(1 << TIF_NOTIFY_SIGNAL)
+#define _TIF_SECCOMP		(1 << TIF_SECCOMP)
 
 /* What a program's thread must come in for, with its registers. */
 #define _TIF_SIGNALS	(_TIF_SIGPENDING | _TIF_NOTIFY_SIGNAL)
