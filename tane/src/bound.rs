@@ -84,12 +84,25 @@ impl Local {
         work()
     }
 
-    /// A call of a kernel that goes back.
+    /// A call of a kernel that goes back. Its arguments are words, so that the way that does
+    /// not come here has them in registers only.
     ///
     /// # Safety
     /// As of the call.
     #[cold]
-    pub unsafe fn call_in_time(&self, nr: i64, args: [u64; 6]) -> i64 {
+    #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "as many as a system call has")]
+    pub unsafe fn call_in_time(
+        &self,
+        nr: i64,
+        a: u64,
+        b: u64,
+        c: u64,
+        d: u64,
+        e: u64,
+        f: u64,
+    ) -> i64 {
+        let args = [a, b, c, d, e, f];
         let (whose, all) = ALL.get();
         let all = (whose == ptr::from_ref(self)).then_some(all);
         let subject = NEXT.get();

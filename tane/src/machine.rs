@@ -53,11 +53,12 @@ impl Deref for Local {
 impl Linux for Local {
     #[inline]
     unsafe fn call(&self, nr: i64, args: [u64; 6]) -> i64 {
+        let [a, b, c, d, e, f] = args;
         // SAFETY: as the caller promises.
         unsafe {
             match self.moment() {
                 0 => self.kernel.syscall(nr, args),
-                _ => self.call_in_time(nr, args),
+                _ => self.call_in_time(nr, a, b, c, d, e, f),
             }
         }
     }
