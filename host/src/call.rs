@@ -65,28 +65,41 @@ impl Inner {
     #[inline]
     pub fn call(self: &Arc<Self>, nr: i64, args: [u64; 6]) -> i64 {
         let [a, b, c, d, e, f] = args;
-        let Some(slot) = self.cpu_of_this_thread().and_then(Cpu::enter_biased) else {
-            return self.call_unkept(nr, a, b, c, d, e, f);
-        };
+        match self.call_kept(self.kept_bytes, nr, args) {
+            Some(answer) => answer,
+            None => self.call_unkept(nr, a, b, c, d, e, f),
+        }
+    }
+
+    /// The same, of a thread that keeps a CPU of a kernel without a checkpoint. None: it is
+    /// another, and nothing was done. So the fastest way does not ask for the moment.
+    #[inline]
+    pub fn call_timeless(self: &Arc<Self>, nr: i64, args: [u64; 6]) -> Option<i64> {
+        self.call_kept(self.timeless_bytes.load(Ordering::Relaxed), nr, args)
+    }
+
+    #[inline]
+    fn call_kept(self: &Arc<Self>, bytes: u64, nr: i64, args: [u64; 6]) -> Option<i64> {
+        let slot = self.cpu_of_this_thread(bytes).and_then(Cpu::enter_biased)?;
         let exit = self.gate.call(nr, args);
         if exit.reason == EXIT_RETURNED && bias::leave(slot) {
-            return exit.ret;
+            return Some(exit.ret);
         }
-        self.call_disturbed(slot, exit)
+        Some(self.call_disturbed(slot, exit))
     }
 
     /// The CPU that this thread was last inside of, if it is one of this kernel's
-    /// and may be kept.
+    /// and may be kept. `bytes` of them can be kept.
     #[inline]
-    fn cpu_of_this_thread(&self) -> Option<Cpu> {
+    fn cpu_of_this_thread(&self, bytes: u64) -> Option<Cpu> {
         // Where nothing can be kept the instruction may not exist either.
-        if self.kept_bytes == 0 {
+        if bytes == 0 {
             return None;
         }
         let gs = rdgsbase();
         // SAFETY: that of one of this kernel's CPUs, as nothing else has a GS base in
         // this range.
-        (gs.wrapping_sub(self.first_base) < self.kept_bytes).then(|| unsafe { Cpu::at_base(gs) })
+        (gs.wrapping_sub(self.first_base) < bytes).then(|| unsafe { Cpu::at_base(gs) })
     }
 
     /// The end of a call on a kept CPU that somebody else wants, or that switched

@@ -139,7 +139,7 @@ impl Kernel {
         });
         kernel.keep_slots(&all);
         let moment = kernel.moments.now();
-        kernel.moments.advance();
+        kernel.next_moment();
         drop(quiet);
         Ok(Checkpoint {
             kernel: Arc::downgrade(kernel),
@@ -218,7 +218,7 @@ impl Kernel {
         let ended = kernel.put_back(level);
         kernel.keep_slots(&all);
         note(kernel.moments.now());
-        kernel.moments.advance();
+        kernel.next_moment();
         drop((devices, quiet));
         for cpu in kernel.cpus() {
             cpu.kick();

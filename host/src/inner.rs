@@ -40,6 +40,8 @@ pub(crate) struct Inner {
     /// keep one between its calls.
     pub first_base: u64,
     pub kept_bytes: u64,
+    /// The same until the first checkpoint, and 0 then: calls may be of a moment.
+    pub timeless_bytes: AtomicU64,
     pub counts: Counts,
     pub carriers: Carriers,
     /// Who rewrites the code of programs.
@@ -128,6 +130,11 @@ impl Inner {
     /// process has too many.
     pub fn new(parts: Parts, cpus: u32) -> Option<Arc<Self>> {
         let member = parts.shared.then(|| Member::first(&parts.area));
+        let kept_bytes = if bias::possible() && !parts.shared {
+            cpus as u64 * size_of::<abi::Vcpu>() as u64
+        } else {
+            0
+        };
         let mut inner = Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             // SAFETY: the CPUs live in the area, which lives as long as this.
@@ -136,11 +143,8 @@ impl Inner {
                 .collect(),
             // SAFETY: as above.
             first_base: unsafe { Cpu::new(parts.area.vcpus()) }.base(),
-            kept_bytes: if bias::possible() && !parts.shared {
-                cpus as u64 * size_of::<abi::Vcpu>() as u64
-            } else {
-                0
-            },
+            kept_bytes,
+            timeless_bytes: AtomicU64::new(kept_bytes),
             memory: parts.memory,
             area: parts.area,
             gate: parts.gate,

@@ -89,6 +89,16 @@ impl Kernel {
         self.inner.call(nr, args)
     }
 
+    /// As [`Self::syscall`], if nothing is in its way and there was no checkpoint. None:
+    /// nothing was done. For who would ask [`Self::moment`] before each call.
+    ///
+    /// # Safety
+    /// As for [`Self::syscall`].
+    #[inline]
+    pub unsafe fn syscall_timeless(&self, nr: i64, args: [u64; 6]) -> Option<i64> {
+        self.inner.call_timeless(nr, args)
+    }
+
     /// The number of this moment of the kernel's: a new one begins with each checkpoint and
     /// with each way back to one. 0 as long as there was none. From any thread.
     #[inline]

@@ -26,11 +26,6 @@ impl Moments {
         self.now.load(Ordering::SeqCst)
     }
 
-    /// The next one begins. The kernel is quiet.
-    pub fn advance(&self) {
-        self.now.fetch_add(1, Ordering::SeqCst);
-    }
-
     pub fn has_bound(&self) -> bool {
         self.bound.load(Ordering::SeqCst) != 0
     }
@@ -53,6 +48,13 @@ impl Drop for Bound<'_> {
 }
 
 impl Inner {
+    /// Another moment begins. The kernel is quiet.
+    pub fn next_moment(&self) {
+        // First: who has seen the moment does not call as if there were none.
+        self.timeless_bytes.store(0, Ordering::SeqCst);
+        self.moments.now.fetch_add(1, Ordering::SeqCst);
+    }
+
     /// A call in this moment; none if it is over.
     pub fn call_within(self: &Arc<Self>, moment: u64, nr: i64, args: &[u64; 6]) -> Option<i64> {
         let caller = match thread::caller(self, Wait::Inside) {
