@@ -24,8 +24,8 @@
 //! intercept/   its system calls become jumps to the kernel's gate
 //! ```
 //!
-//! Programs fork, execute others and have threads; on a kernel of several CPUs there is one
-//! process at a time. See docs/run.md.
+//! Programs fork, execute others and have threads. All are in this process, at addresses of
+//! their own; those that have some in common take turns. See docs/run.md.
 //!
 //! Imports of ours: `tane`, `tane-rewrite`.
 

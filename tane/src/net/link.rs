@@ -36,7 +36,7 @@ pub struct Link {
 impl Kernel {
     /// The interface of this name. A new kernel has "lo" alone, which is down.
     ///
-    /// Errors: ENODEV there is none; EAFNOSUPPORT the image has no network.
+    /// Errors: ENODEV there is none; ENOSYS the image has no network.
     pub fn link(&self, name: &str) -> Result<Link> {
         let mut message = Message::new(RTM_GETLINK, 0, &[0; 16]);
         message.attribute(IFLA_IFNAME, &[name.as_bytes(), b"\0"].concat());
