@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use std::fmt;
+use std::net::IpAddr;
 
 /// What a laboratory has measured. Times are in seconds of its own clock, from when the
 /// program began, if nothing else is said.
@@ -37,6 +38,8 @@ pub struct FlowReport {
     pub from: String,
     /// The other one.
     pub to: String,
+    /// `tcp` or `mptcp`: what it was. One by MPTCP goes on by TCP if the other end has none.
+    pub protocol: &'static str,
     /// The sender's congestion control, if the file says it.
     pub congestion: Option<String>,
     /// When it began.
@@ -55,6 +58,35 @@ pub struct FlowReport {
     pub latency: Option<Latency>,
     /// Why it ended too soon.
     pub error: Option<String>,
+    /// How it was meanwhile. Of several paths windows and segments sent again are those of all
+    /// together, and the round trip is that of the fastest.
+    pub samples: Vec<Sample>,
+    /// The paths that it took, if it was by MPTCP.
+    pub paths: Vec<PathReport>,
+}
+
+/// What went by one of a connection's paths.
+#[derive(Clone, Debug, Serialize)]
+pub struct PathReport {
+    /// The links of it, from the node that connects to the other one.
+    pub links: Vec<String>,
+    /// The address that it begins at.
+    pub from: IpAddr,
+    /// The one that it leads to.
+    pub to: IpAddr,
+    /// When it was first there, and no longer; `None`: it was until the end.
+    pub began: f64,
+    /// See `began`.
+    pub ended: Option<f64>,
+    /// Bytes that went by it and were acknowledged, either way; some may have come by another
+    /// path, too.
+    pub bytes: u64,
+    /// The same as bits a second, on average over the whole connection's time.
+    pub bits_per_second: f64,
+    /// Segments that the sender sent again by it.
+    pub retransmits: u32,
+    /// Its shortest round trip, in ms.
+    pub min_rtt_ms: f64,
     /// How it was meanwhile.
     pub samples: Vec<Sample>,
 }
@@ -155,6 +187,16 @@ impl fmt::Display for Report {
                     flow.retransmits,
                     format!("{:.2} ms", flow.min_rtt_ms),
                 )?;
+                for path in &flow.paths {
+                    writeln!(
+                        f,
+                        "  by {}: {}, {} again, {:.2} ms",
+                        path.links.join(", "),
+                        rate(path.bits_per_second),
+                        path.retransmits,
+                        path.min_rtt_ms,
+                    )?;
+                }
                 if let Some(latency) = flow.latency {
                     writeln!(
                         f,

@@ -180,6 +180,35 @@ fn flows_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn endpoints_that_cannot_be_are_refused() {
+    let with = |endpoint: &str| {
+        let node = format!("name = \"a\"\n[[node.endpoint]]\n{endpoint}\n");
+        TWO.replacen("name = \"a\"\n", &node, 1)
+            + "[[node]]\nname = \"c\"\n"
+            + LINK
+            + "[[link]]\nbetween = [\"a\", \"c\"]\n"
+            + "[[flow]]\nfrom = \"a\"\nto = \"b\"\nbytes = \"1K\"\nmptcp = true\n"
+    };
+    let good = with("address = \"10.0.1.1\"\nflags = \"signal\"");
+    plan(&good).unwrap_or_else(|e| panic!("{e}"));
+    let foreign = with("address = \"10.0.0.2\"\nflags = \"subflow\"");
+    is_refused(&foreign, 4, "no address of a");
+    let flags = with("address = \"10.0.1.1\"\nflags = \"subflow,often\"");
+    is_refused(&flags, 5, "write subflow, signal");
+    is_refused(&with("address = \"10.0.1.1\""), 3, "flags");
+    // c is at no other link.
+    let nowhere = with("address = \"10.0.1.1\"\nflags = \"subflow\"");
+    is_refused(&nowhere, 4, "no way from 10.0.1.1 by its link to b");
+    let one = "address = \"10.0.1.1\"\nflags = \"signal\"\n";
+    let twice = with(&format!("{one}[[node.endpoint]]\n{one}"));
+    is_refused(
+        &twice,
+        7,
+        "a second endpoint 10.0.1.1; the first is in line 4",
+    );
+}
+
+#[test]
 fn impossible_rates_are_refused() {
     for wrong in ["rate=0bit", "loss=101%", "delay=-1ms", "fast"] {
         is_refused(
