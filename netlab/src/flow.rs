@@ -2,6 +2,7 @@
 //! on whenever one of their kernels has run.
 
 use crate::calls::{ready, receive, send};
+use crate::datagrams::Datagrams;
 use crate::error::{Error, Result};
 use crate::meter::Meter;
 use crate::node::NO_MPTCP;
@@ -29,6 +30,7 @@ pub struct Flow {
     arrived: u64,
     shut: bool,
     dialogue: Dialogue,
+    datagrams: Option<Datagrams>,
     meter: Option<Meter>,
     error: Option<String>,
 }
@@ -84,7 +86,15 @@ impl Flow {
                     _ => failed(e),
                 })?;
         }
-        listener.listen(1).map_err(failed)?;
+        let datagrams = match own.work {
+            Work::Datagrams { size, rate, most } => {
+                Some(Datagrams::new(size, rate, most, own.begins))
+            }
+            _ => None,
+        };
+        if datagrams.is_none() {
+            listener.listen(1).map_err(failed)?;
+        }
         Ok(Flow {
             plan: own,
             listener: Some(listener),
@@ -96,6 +106,7 @@ impl Flow {
             arrived: 0,
             shut: false,
             dialogue: Dialogue::default(),
+            datagrams,
             meter: None,
             error: None,
         })
@@ -115,11 +126,17 @@ impl Flow {
         match (self.is_over(), self.began) {
             (true, _) => None,
             (_, None) => Some(self.plan.begins),
-            (_, Some(_)) => self.deadline(),
+            (_, Some(_)) => match &self.datagrams {
+                Some(datagrams) => datagrams.appointment(),
+                None => self.deadline(),
+            },
         }
     }
 
     fn deadline(&self) -> Option<u64> {
+        if let Some(datagrams) = &self.datagrams {
+            return datagrams.gives_up();
+        }
         self.plan
             .length
             .map(|length| self.plan.begins.saturating_add(length))
@@ -166,6 +183,9 @@ impl Flow {
             }
             done = true;
         }
+        if self.datagrams.is_some() {
+            return self.count(now).map(|counted| done || counted);
+        }
         if self.server.is_none() {
             let listener = self.listener.as_ref().expect("it is not over");
             self.server = ready(listener.accept())?.map(|(socket, _)| socket);
@@ -178,7 +198,22 @@ impl Flow {
                 response,
                 times,
             } => self.ask([request, response], times, now)?,
+            Work::Datagrams { .. } => false,
         };
+        Ok(done)
+    }
+
+    fn count(&mut self, now: u64) -> io::Result<bool> {
+        let (Some(datagrams), Some(client), Some(server)) =
+            (&mut self.datagrams, &self.client, &self.listener)
+        else {
+            return Ok(false);
+        };
+        let done = datagrams.step(now, client, server)?;
+        self.arrived = datagrams.bytes();
+        if datagrams.is_whole() {
+            self.end(now);
+        }
         Ok(done)
     }
 
@@ -261,7 +296,9 @@ impl Flow {
     /// It is over; what is still under way is forgotten, at both ends.
     fn end(&mut self, now: u64) {
         self.sample(now);
-        self.ended = Some(now);
+        // What is waited for in vain is no part of it.
+        let last = self.datagrams.as_ref().map(Datagrams::last);
+        self.ended = Some(last.unwrap_or(now));
         for socket in [&self.client, &self.server].into_iter().flatten() {
             // A reset: else the rest would go on being sent, beside other connections. It
             // cannot be refused.
@@ -284,7 +321,11 @@ impl Flow {
             from: name(self.plan.from),
             to: name(self.plan.to),
             name: self.plan.name,
-            protocol: if is_mptcp { "mptcp" } else { "tcp" },
+            protocol: match (&self.datagrams, is_mptcp) {
+                (Some(_), _) => "udp",
+                (_, true) => "mptcp",
+                (_, false) => "tcp",
+            },
             congestion: self.plan.congestion.map(|(name, _)| name),
             began: began as f64 / SECOND,
             ended: self.ended.map(|ended| ended as f64 / SECOND),
@@ -296,6 +337,7 @@ impl Flow {
             retransmits: last.retransmits,
             min_rtt_ms: last.min_rtt.as_secs_f64() * 1e3,
             latency: latency(self.dialogue.took),
+            datagrams: self.datagrams.map(Datagrams::report),
             error: self.error,
             samples,
             paths,
@@ -324,12 +366,11 @@ fn socket(plan: &FlowPlan, kernel: &Kernel) -> io::Result<Socket> {
     } else {
         0
     };
-    Socket::new(
-        kernel,
-        family,
-        libc::SOCK_STREAM | libc::SOCK_NONBLOCK,
-        protocol,
-    )
+    let kind = match plan.work {
+        Work::Datagrams { .. } => libc::SOCK_DGRAM,
+        _ => libc::SOCK_STREAM,
+    };
+    Socket::new(kernel, family, kind | libc::SOCK_NONBLOCK, protocol)
 }
 
 /// Which there are instead.

@@ -26,6 +26,7 @@
 //! node.rs       a kernel that is set up
 //! flow.rs       a connection and its two programs
 //!   calls.rs      calls that do not wait
+//!   datagrams.rs  a flow that is no connection
 //!   meter.rs      what it is like meanwhile
 //! lab.rs        all of it, from the start to the report
 //! report.rs     what was measured
@@ -40,6 +41,7 @@
 mod addresses;
 mod cable;
 mod calls;
+mod datagrams;
 mod error;
 mod flow;
 mod lab;
@@ -56,4 +58,4 @@ mod world;
 pub use error::{Error, Result};
 pub use lab::{Lab, Options};
 pub use plan::Plan;
-pub use report::{CableReport, FlowReport, Latency, PathReport, Report, Sample};
+pub use report::{CableReport, DatagramReport, FlowReport, Latency, PathReport, Report, Sample};

@@ -65,10 +65,8 @@ impl Meter {
                 }
                 self.last = self.together();
             }
-            Err(_) => match client.tcp_info() {
-                Ok(info) => self.last = info,
-                Err(_) => return,
-            },
+            // Of datagrams TCP knows nothing.
+            Err(_) => self.last = client.tcp_info().unwrap_or_default(),
         }
         let sample = sample(&self.samples, self.began, seconds, arrived, &self.last);
         self.samples.push(sample);

@@ -82,6 +82,8 @@ pub enum Work {
         response: u64,
         times: Option<u64>,
     },
+    /// So many datagrams of a size, so many bits of them a second.
+    Datagrams { size: u64, rate: u64, most: u64 },
 }
 
 #[derive(Clone, Debug)]

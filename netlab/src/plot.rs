@@ -31,6 +31,8 @@ struct Line<'r> {
     /// Of a path's; a connection's is whole.
     dashes: Option<&'static str>,
     samples: &'r [Sample],
+    /// How many of the diagrams it is in: datagrams only arrive.
+    diagrams: usize,
 }
 
 impl Line<'_> {
@@ -99,7 +101,8 @@ impl Report {
         }
         for (number, diagram) in DIAGRAMS.iter().enumerate() {
             let top = 16.0 + legend + each * number as f64 + HEAD;
-            self.draw(diagram, &lines, top, &mut svg);
+            let drawn: Vec<_> = lines.iter().filter(|line| number < line.diagrams).collect();
+            self.draw(diagram, &drawn, top, &mut svg);
         }
         svg + "</svg>\n"
     }
@@ -115,18 +118,23 @@ impl Report {
                 colour,
                 dashes: None,
                 samples: &flow.samples,
+                diagrams: match flow.datagrams {
+                    Some(_) => 1,
+                    None => DIAGRAMS.len(),
+                },
             });
             lines.extend(flow.paths.iter().enumerate().map(|(path, of)| Line {
                 text: format!("{}, by {}", flow.name, of.links.join(", ")),
                 colour,
                 dashes: Some(DASHES[path % DASHES.len()]),
                 samples: &of.samples,
+                diagrams: DIAGRAMS.len(),
             }));
         }
         lines
     }
 
-    fn draw(&self, diagram: &Diagram, lines: &[Line<'_>], top: f64, svg: &mut String) {
+    fn draw(&self, diagram: &Diagram, lines: &[&Line<'_>], top: f64, svg: &mut String) {
         let samples = || lines.iter().flat_map(|line| line.samples);
         let most = samples().map(diagram.of).fold(0.0, f64::max);
         let most = if most > 0.0 { most * 1.05 } else { 1.0 };

@@ -38,7 +38,7 @@ pub struct FlowReport {
     pub from: String,
     /// The other one.
     pub to: String,
-    /// `tcp` or `mptcp`: what it was. One by MPTCP goes on by TCP if the other end has none.
+    /// `tcp`, `mptcp` or `udp`: what it was. One by MPTCP goes on by TCP if the other end has none.
     pub protocol: &'static str,
     /// The sender's congestion control, if the file says it.
     pub congestion: Option<String>,
@@ -56,6 +56,8 @@ pub struct FlowReport {
     pub min_rtt_ms: f64,
     /// Of questions and answers.
     pub latency: Option<Latency>,
+    /// Of datagrams, for which TCP's figures are zero.
+    pub datagrams: Option<DatagramReport>,
     /// Why it ended too soon.
     pub error: Option<String>,
     /// How it was meanwhile. Of several paths windows and segments sent again are those of all
@@ -102,6 +104,30 @@ pub struct Latency {
     pub median_ms: f64,
     /// The slowest.
     pub max_ms: f64,
+}
+
+/// What became of datagrams. Times are from when one is sent to when it arrives, which one clock
+/// knows exactly.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct DatagramReport {
+    /// That were handed over to the kernel.
+    pub sent: u64,
+    /// Of these came.
+    pub arrived: u64,
+    /// And did not.
+    pub lost: u64,
+    /// That came behind a later one.
+    pub reordered: u64,
+    /// That came once more.
+    pub doubled: u64,
+    /// The fastest, in ms.
+    pub min_ms: f64,
+    /// The one in the middle.
+    pub median_ms: f64,
+    /// The slowest.
+    pub max_ms: f64,
+    /// By how much one differed from the one before, at the end: RFC 3550's.
+    pub jitter_ms: f64,
 }
 
 /// A connection at one time.
@@ -173,6 +199,10 @@ impl fmt::Display for Report {
                 "flow", "from", "to", "control", "began", "ended", "arrived", "again", "min rtt"
             )?;
             for flow in &self.flows {
+                let of_tcp = |text: String| match flow.datagrams {
+                    Some(_) => "-".to_owned(),
+                    None => text,
+                };
                 let ended = flow.ended.map_or("-".into(), |time| format!("{time:.3} s"));
                 writeln!(
                     f,
@@ -184,8 +214,8 @@ impl fmt::Display for Report {
                     format!("{:.3} s", flow.began),
                     ended,
                     rate(flow.bits_per_second),
-                    flow.retransmits,
-                    format!("{:.2} ms", flow.min_rtt_ms),
+                    of_tcp(flow.retransmits.to_string()),
+                    of_tcp(format!("{:.2} ms", flow.min_rtt_ms)),
                 )?;
                 for path in &flow.paths {
                     writeln!(
@@ -195,6 +225,21 @@ impl fmt::Display for Report {
                         rate(path.bits_per_second),
                         path.retransmits,
                         path.min_rtt_ms,
+                    )?;
+                }
+                if let Some(all) = flow.datagrams {
+                    writeln!(
+                        f,
+                        "  {} datagrams: {} lost, {} out of order, {} twice; {:.3} ms, from {:.3} to \
+                         {:.3}, jitter {:.3}",
+                        all.sent,
+                        all.lost,
+                        all.reordered,
+                        all.doubled,
+                        all.median_ms,
+                        all.min_ms,
+                        all.max_ms,
+                        all.jitter_ms
                     )?;
                 }
                 if let Some(latency) = flow.latency {

@@ -98,6 +98,10 @@ pub struct Flow {
     pub request: Option<Text>,
     pub response: Option<Text>,
     pub times: Option<Spanned<i64>>,
+    /// `tcp` or `udp`; of that, how large each datagram is, and how many bits of them a second.
+    pub protocol: Option<Text>,
+    pub size: Option<Text>,
+    pub rate: Option<Text>,
     pub congestion: Option<Text>,
     pub mptcp: Option<Spanned<bool>>,
 }

@@ -180,6 +180,48 @@ fn flows_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn datagrams_that_cannot_be_are_refused() {
+    let with = |rest: &str| {
+        format!("{TWO}{LINK}[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"udp\"\n{rest}")
+    };
+    let rate = "rate = \"1mbit\"\n";
+    plan(&with(&format!("{rate}for = \"1s\"\n"))).unwrap_or_else(|e| panic!("{e}"));
+    is_refused(&with("times = 1\n"), 8, "how fast?");
+    is_refused(&with(rate), 8, "how many?");
+    is_refused(
+        &with(&format!("{rate}times = 1\nfor = \"1s\"\n")),
+        8,
+        "one of bytes",
+    );
+    is_refused(&with(&format!("{rate}times = 0\n")), 12, "no times");
+    is_refused(&with("rate = \"fast\"\ntimes = 1\n"), 11, "is no rate");
+    is_refused(
+        &with(&format!("{rate}size = \"7\"\ntimes = 1\n")),
+        12,
+        "from 8 to",
+    );
+    is_refused(
+        &with(&format!("{rate}size = \"64K\"\ntimes = 1\n")),
+        12,
+        "from 8 to",
+    );
+    is_refused(
+        &with(&format!("{rate}mptcp = true\ntimes = 1\n")),
+        12,
+        "of TCP",
+    );
+    is_refused(
+        &with(&format!("{rate}congestion = \"bbr\"\ntimes = 1\n")),
+        12,
+        "of TCP",
+    );
+    let other = with("times = 1\n").replace("udp", "sctp");
+    is_refused(&other, 10, "no protocol");
+    let tcp = with(&format!("{rate}bytes = \"1K\"\n")).replace("udp", "tcp");
+    is_refused(&tcp, 11, "of datagrams");
+}
+
+#[test]
 fn endpoints_that_cannot_be_are_refused() {
     let with = |endpoint: &str| {
         let node = format!("name = \"a\"\n[[node.endpoint]]\n{endpoint}\n");
