@@ -213,29 +213,61 @@ fn ipv6_has_several_ways_too() {
 }
 
 #[test]
-fn a_kernel_in_which_it_is_off_is_named_by_the_flows_line() {
+fn what_a_kernel_lacks_is_told_by_the_flows_line() {
     let Some(options) = options() else { return };
-    let off = "name = \"b\"\nsysctl = { \"net.mptcp.enabled\" = \"0\" }\n";
-    let text = two_ways().replacen("name = \"b\"\n", off, 1) + "bytes = \"1K\"\n";
-    let plan = plan(&text);
-    let started = Lab::start(&plan, &options).map(drop);
-    match started {
-        Err(Error::Topology {
-            line, text: why, ..
-        }) => {
-            let said = text.lines().nth(line - 1).expect("a line");
-            assert_eq!(said, "mptcp = true");
-            assert!(why.contains("b has MPTCP switched off"), "{why}");
+    let refused = |text: &str, line: &str, words: &str| {
+        let plan = plan(text);
+        let started = Lab::start(&plan, &options).map(drop);
+        match started {
+            Err(Error::Topology {
+                line: at,
+                text: why,
+                ..
+            }) => {
+                assert_eq!(text.lines().nth(at - 1), Some(line), "{why}");
+                assert!(why.contains(words), "{why}");
+            }
+            Err(other) => panic!("{other}"),
+            Ok(()) => panic!("not refused"),
         }
-        Err(other) => panic!("{other}"),
-        Ok(()) => panic!("not refused"),
+    };
+    let text = two_ways() + "bytes = \"1K\"\n";
+    let off = "name = \"b\"\nsysctl = { \"net.mptcp.enabled\" = \"0\" }\n";
+    let off = text.replacen("name = \"b\"\n", off, 1);
+    refused(&off, "mptcp = true", "b has MPTCP switched off");
+    let control = "congestion = \"none\"";
+    refused(
+        &format!("{text}{control}\n"),
+        control,
+        "no congestion control \"none\"",
+    );
+}
+
+#[test]
+fn each_path_has_the_congestion_control_of_the_flow() {
+    // A loss in a hundred on long ways, which BBR does not take for a full queue.
+    let long = two_ways()
+        .replace("=5ms", "=50ms")
+        .replace("=20ms", "=50ms");
+    let text = long.replace("limit=60", "loss=1%") + "for = \"8s\"\ncongestion = ";
+    let Some(cubic) = run(&format!("{text}\"cubic\"\n")) else {
+        return;
+    };
+    let bbr = run(&format!("{text}\"bbr\"\n")).unwrap();
+    for link in ["x-b", "y-b"] {
+        let (cubic, bbr) = (by(&cubic.flows[0], link), by(&bbr.flows[0], link));
+        assert!(bbr * 4 > cubic * 5, "{link}: {bbr} and {cubic}");
     }
 }
 
 #[test]
 fn the_example_fills_both_paths_and_lives_through_the_cut() {
-    let text = include_str!("../examples/mptcp.toml");
-    let Some(report) = run(text) else { return };
+    // A quarter of the packets, which is as long as it takes to see.
+    let text = include_str!("../examples/mptcp.toml")
+        .replace("rate=20mbit,limit=100", "rate=5mbit,limit=25")
+        .replace("rate=10mbit,limit=100", "rate=2500kbit,limit=25");
+    assert!(!text.contains("limit=100"));
+    let Some(report) = run(&text) else { return };
     let [fast, slow, both, failing] = &report.flows[..] else {
         panic!("{report}");
     };
