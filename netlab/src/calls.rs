@@ -6,7 +6,7 @@ use tane::net::Socket;
 
 /// Of one call.
 const PIECE: usize = 64 << 10;
-static ZEROES: [u8; PIECE] = [0; PIECE];
+pub static ZEROES: [u8; PIECE] = [0; PIECE];
 
 thread_local! {
     /// For what nobody looks at.

@@ -2,16 +2,18 @@
 //! on whenever one of their kernels has run.
 
 use crate::calls::{ready, receive, send};
+use crate::datagrams::Datagrams;
 use crate::error::{Error, Result};
+use crate::meter::Meter;
+use crate::node::NO_MPTCP;
 use crate::plan::{FlowPlan, Plan, Work};
-use crate::report::{FlowReport, Latency, Sample};
+use crate::report::{FlowReport, Latency};
 use crate::world::{Turn, World};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use tane::net::{Socket, TcpInfo};
+use tane::net::Socket;
 use tane::Kernel;
 
-const IPPROTO_MPTCP: i32 = 262;
 const SECOND: f64 = 1e9;
 
 /// A connection of the plan's.
@@ -28,8 +30,8 @@ pub struct Flow {
     arrived: u64,
     shut: bool,
     dialogue: Dialogue,
-    last: TcpInfo,
-    samples: Vec<Sample>,
+    datagrams: Option<Datagrams>,
+    meter: Option<Meter>,
     error: Option<String>,
 }
 
@@ -59,11 +61,23 @@ impl Flow {
         let kernel = world.kernel(own.to);
         let listener = socket(&own, kernel).map_err(|e| match (own.mptcp, e.raw_os_error()) {
             (Some(at), Some(libc::EPROTONOSUPPORT | libc::EINVAL)) => {
-                let text = "this kernel image has no MPTCP (CONFIG_MPTCP)";
+                plan.source.wrong(at, NO_MPTCP)
+            }
+            (Some(at), Some(libc::ENOPROTOOPT)) => {
+                let node = &plan.nodes[own.to].name;
+                let text = format!("{node} has MPTCP switched off (sysctl net.mptcp.enabled)");
                 plan.source.wrong(at, text)
             }
             _ => failed(e),
         })?;
+        let any: IpAddr = match own.address {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        listener
+            .bind(&SocketAddr::new(any, own.address.port()))
+            .map_err(failed)?;
+        // Behind bind(2): before it MPTCP has no path, and takes any name.
         if let Some((name, at)) = &own.congestion {
             listener
                 .set_congestion_control(name)
@@ -72,14 +86,15 @@ impl Flow {
                     _ => failed(e),
                 })?;
         }
-        let any: IpAddr = match own.address {
-            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        let datagrams = match own.work {
+            Work::Datagrams { size, rate, most } => {
+                Some(Datagrams::new(size, rate, most, own.begins))
+            }
+            _ => None,
         };
-        listener
-            .bind(&SocketAddr::new(any, own.address.port()))
-            .map_err(failed)?;
-        listener.listen(1).map_err(failed)?;
+        if datagrams.is_none() {
+            listener.listen(1).map_err(failed)?;
+        }
         Ok(Flow {
             plan: own,
             listener: Some(listener),
@@ -91,8 +106,8 @@ impl Flow {
             arrived: 0,
             shut: false,
             dialogue: Dialogue::default(),
-            last: TcpInfo::default(),
-            samples: Vec::new(),
+            datagrams,
+            meter: None,
             error: None,
         })
     }
@@ -111,11 +126,17 @@ impl Flow {
         match (self.is_over(), self.began) {
             (true, _) => None,
             (_, None) => Some(self.plan.begins),
-            (_, Some(_)) => self.deadline(),
+            (_, Some(_)) => match &self.datagrams {
+                Some(datagrams) => datagrams.appointment(),
+                None => self.deadline(),
+            },
         }
     }
 
     fn deadline(&self) -> Option<u64> {
+        if let Some(datagrams) = &self.datagrams {
+            return datagrams.gives_up();
+        }
         self.plan
             .length
             .map(|length| self.plan.begins.saturating_add(length))
@@ -155,11 +176,15 @@ impl Flow {
                 client.set_congestion_control(name)?;
             }
             self.began = Some(now);
+            self.meter = Some(Meter::new(now));
             match client.connect(&self.plan.address) {
                 Err(e) if e.raw_os_error() != Some(libc::EINPROGRESS) => return Err(e),
                 _ => self.client = Some(client),
             }
             done = true;
+        }
+        if self.datagrams.is_some() {
+            return self.count(now).map(|counted| done || counted);
         }
         if self.server.is_none() {
             let listener = self.listener.as_ref().expect("it is not over");
@@ -173,7 +198,22 @@ impl Flow {
                 response,
                 times,
             } => self.ask([request, response], times, now)?,
+            Work::Datagrams { .. } => false,
         };
+        Ok(done)
+    }
+
+    fn count(&mut self, now: u64) -> io::Result<bool> {
+        let (Some(datagrams), Some(client), Some(server)) =
+            (&mut self.datagrams, &self.client, &self.listener)
+        else {
+            return Ok(false);
+        };
+        let done = datagrams.step(now, client, server)?;
+        self.arrived = datagrams.bytes();
+        if datagrams.is_whole() {
+            self.end(now);
+        }
         Ok(done)
     }
 
@@ -248,37 +288,17 @@ impl Flow {
 
     /// Look at the connection.
     pub fn sample(&mut self, now: u64) {
-        let (Some(began), Some(client)) = (self.began, &self.client) else {
-            return;
-        };
-        // Of MPTCP's there is none.
-        let Ok(info) = client.tcp_info() else {
-            return;
-        };
-        self.last = info;
-        let before = self
-            .samples
-            .last()
-            .map_or((began as f64 / SECOND, 0), |s| (s.seconds, s.bytes));
-        let seconds = now as f64 / SECOND;
-        let passed = seconds - before.0;
-        self.samples.push(Sample {
-            seconds,
-            bytes: self.arrived,
-            bits_per_second: match passed > 0.0 {
-                true => (self.arrived - before.1) as f64 * 8.0 / passed,
-                false => 0.0,
-            },
-            rtt_ms: info.rtt.as_secs_f64() * 1e3,
-            congestion_window: info.congestion_window,
-            retransmits: info.retransmits,
-        });
+        if let (Some(meter), Some(client)) = (&mut self.meter, &self.client) {
+            meter.look(client, self.arrived, now);
+        }
     }
 
     /// It is over; what is still under way is forgotten, at both ends.
     fn end(&mut self, now: u64) {
         self.sample(now);
-        self.ended = Some(now);
+        // What is waited for in vain is no part of it.
+        let last = self.datagrams.as_ref().map(Datagrams::last);
+        self.ended = Some(last.unwrap_or(now));
         for socket in [&self.client, &self.server].into_iter().flatten() {
             // A reset: else the rest would go on being sent, beside other connections. It
             // cannot be refused.
@@ -294,10 +314,18 @@ impl Flow {
         let began = self.began.unwrap_or(self.plan.begins);
         let passed = self.ended.unwrap_or(now).saturating_sub(began) as f64 / SECOND;
         let name = |node: usize| plan.nodes[node].name.clone();
+        let meter = self.meter.unwrap_or_else(|| Meter::new(began));
+        let (last, is_mptcp) = (*meter.last(), meter.is_mptcp());
+        let (samples, paths) = meter.report(self.plan.from, passed, plan);
         FlowReport {
             from: name(self.plan.from),
             to: name(self.plan.to),
             name: self.plan.name,
+            protocol: match (&self.datagrams, is_mptcp) {
+                (Some(_), _) => "udp",
+                (_, true) => "mptcp",
+                (_, false) => "tcp",
+            },
             congestion: self.plan.congestion.map(|(name, _)| name),
             began: began as f64 / SECOND,
             ended: self.ended.map(|ended| ended as f64 / SECOND),
@@ -306,11 +334,13 @@ impl Flow {
                 true => self.arrived as f64 * 8.0 / passed,
                 false => 0.0,
             },
-            retransmits: self.last.retransmits,
-            min_rtt_ms: self.last.min_rtt.as_secs_f64() * 1e3,
+            retransmits: last.retransmits,
+            min_rtt_ms: last.min_rtt.as_secs_f64() * 1e3,
             latency: latency(self.dialogue.took),
+            datagrams: self.datagrams.map(Datagrams::report),
             error: self.error,
-            samples: self.samples,
+            samples,
+            paths,
         }
     }
 }
@@ -332,16 +362,15 @@ fn socket(plan: &FlowPlan, kernel: &Kernel) -> io::Result<Socket> {
         SocketAddr::V6(_) => libc::AF_INET6,
     };
     let protocol = if plan.mptcp.is_some() {
-        IPPROTO_MPTCP
+        libc::IPPROTO_MPTCP
     } else {
         0
     };
-    Socket::new(
-        kernel,
-        family,
-        libc::SOCK_STREAM | libc::SOCK_NONBLOCK,
-        protocol,
-    )
+    let kind = match plan.work {
+        Work::Datagrams { .. } => libc::SOCK_DGRAM,
+        _ => libc::SOCK_STREAM,
+    };
+    Socket::new(kernel, family, kind | libc::SOCK_NONBLOCK, protocol)
 }
 
 /// Which there are instead.

@@ -79,7 +79,10 @@ impl<'a> Lab<'a> {
         let begun = lab.world.begin();
         begun.map_err(|e| lab.of(e))?;
         for (index, planned) in plan.nodes.iter().enumerate() {
-            node::add_routes(planned, lab.world.kernel(index))?;
+            let kernel = lab.world.kernel(index);
+            node::add_routes(planned, kernel)?;
+            let nic = |link: usize| lab.links[link].nics[plan.links[link].side(index)?].as_ref();
+            node::add_endpoints(plan, index, kernel, nic)?;
         }
         for flow in 0..plan.flows.len() {
             lab.flows.push(Flow::prepare(plan, flow, &lab.world)?);

@@ -17,6 +17,7 @@
 //! topology.rs   what a file says
 //! plan.rs       what it means: names, times and ways that fit together
 //!   plan/flows.rs who sends what to whom
+//!   plan/endpoints.rs by which paths, with MPTCP
 //!   addresses.rs  which addresses the cables' ends have
 //!   routes.rs     how nodes reach the networks that they are not on
 //!   source.rs     lines of the file, for what is wrong with it
@@ -25,6 +26,8 @@
 //! node.rs       a kernel that is set up
 //! flow.rs       a connection and its two programs
 //!   calls.rs      calls that do not wait
+//!   datagrams.rs  a flow that is no connection
+//!   meter.rs      what it is like meanwhile
 //! lab.rs        all of it, from the start to the report
 //! report.rs     what was measured
 //! plot.rs       and its picture
@@ -38,9 +41,11 @@
 mod addresses;
 mod cable;
 mod calls;
+mod datagrams;
 mod error;
 mod flow;
 mod lab;
+mod meter;
 mod node;
 mod plan;
 mod plot;
@@ -53,4 +58,4 @@ mod world;
 pub use error::{Error, Result};
 pub use lab::{Lab, Options};
 pub use plan::Plan;
-pub use report::{CableReport, FlowReport, Latency, Report, Sample};
+pub use report::{CableReport, DatagramReport, FlowReport, Latency, PathReport, Report, Sample};

@@ -1,10 +1,11 @@
 //! A kernel that is set up as its part of the file says.
 
+use crate::addresses::Cidr;
 use crate::error::{Error, Result};
 use crate::lab::Options;
 use crate::plan::{NodePlan, Plan};
 use std::sync::Arc;
-use tane::net::{Impairment, Link, Mac, Nic, NicOptions, Offloads, Wire};
+use tane::net::{Impairment, Link, Mac, MptcpLimits, Nic, NicOptions, Offloads, Wire};
 use tane::Kernel;
 
 /// What the kernels' clocks say at first: 2000-01-01.
@@ -19,6 +20,13 @@ const BUFFERS: [(&str, &str); 2] = [
     ("net/ipv4/tcp_rmem", "4096 131072 6291456"),
     ("net/ipv4/tcp_wmem", "4096 16384 4194304"),
 ];
+
+/// Paths of a connection by MPTCP beside the first, and addresses of the other end: as many as
+/// Linux has room for.
+const PATHS: u32 = 8;
+
+/// What is wrong with an image.
+pub const NO_MPTCP: &str = "this kernel image has no MPTCP (CONFIG_MPTCP)";
 
 /// Steele, Lea and Flood's SplitMix: numbers of a seed that look nothing like their neighbours'.
 pub fn seed(of: u64, number: u64) -> u64 {
@@ -147,6 +155,46 @@ pub fn add_routes(node: &NodePlan, kernel: &Kernel) -> Result<()> {
         kernel
             .add_route(route.network.address, route.network.prefix, route.gateway)
             .map_err(|e| Error::Node(node.name.clone(), e))?;
+    }
+    Ok(())
+}
+
+/// Which paths its connections by MPTCP take. `nic` is its card at a link.
+pub fn add_endpoints<'n>(
+    plan: &Plan,
+    index: usize,
+    kernel: &Kernel,
+    nic: impl Fn(usize) -> Option<&'n Nic>,
+) -> Result<()> {
+    let node = &plan.nodes[index];
+    let Some(at) = node.mptcp.at else {
+        return Ok(());
+    };
+    let failed = |e| Error::Node(node.name.clone(), e);
+    let mptcp = kernel.mptcp().map_err(|e| match e.errno() {
+        libc::EPROTONOSUPPORT => plan.source.wrong(at, NO_MPTCP),
+        _ => failed(e),
+    })?;
+    let limits = MptcpLimits {
+        subflows: PATHS,
+        accepted: if node.mptcp.connects { PATHS } else { 0 },
+    };
+    mptcp.set_limits(limits).map_err(failed)?;
+    for (link, way) in &node.mptcp.ways {
+        let Cidr { address, prefix } = way.network;
+        if let Some(nic) = nic(*link) {
+            // Behind those that all take.
+            nic.add_route(address, prefix, way.gateway, 1)
+                .map_err(failed)?;
+        }
+    }
+    for endpoint in &node.mptcp.endpoints {
+        let begins = endpoint.flags.subflow || endpoint.flags.fullmesh;
+        match nic(endpoint.link).filter(|_| begins) {
+            Some(nic) => mptcp.add_endpoint_at(nic, endpoint.address, endpoint.flags),
+            None => mptcp.add_endpoint(endpoint.address, endpoint.flags),
+        }
+        .map_err(failed)?;
     }
     Ok(())
 }

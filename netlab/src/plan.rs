@@ -1,6 +1,7 @@
 //! What a file means: names that there are, times and rates that are possible, ways that lead
 //! somewhere. What a plan says can be set up, if the image has what it takes.
 
+mod endpoints;
 mod flows;
 
 use crate::addresses::{self, Cidr};
@@ -8,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::routes::{self, Route};
 use crate::source::Source;
 use crate::topology::{Event, Link, Node, Text, Topology};
+use endpoints::MptcpPlan;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -43,6 +45,7 @@ pub struct NodePlan {
     /// Name, value, where.
     pub sysctl: Vec<(String, String, usize)>,
     pub routes: Vec<Route>,
+    pub mptcp: MptcpPlan,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +82,8 @@ pub enum Work {
         response: u64,
         times: Option<u64>,
     },
+    /// So many datagrams of a size, so many bits of them a second.
+    Datagrams { size: u64, rate: u64, most: u64 },
 }
 
 #[derive(Clone, Debug)]
@@ -194,6 +199,7 @@ impl Planner<'_> {
             let flow = self.flow(index, flow, &names, &mut taken, &plan)?;
             plan.flows.push(flow);
         }
+        self.give_endpoints(&mut plan)?;
         Ok(plan)
     }
 
@@ -266,6 +272,10 @@ impl Planner<'_> {
             v6: own.iter().any(Cidr::is_v6),
             sysctl: sysctl.collect(),
             routes: routes::said(node, index, links, self.source)?,
+            mptcp: MptcpPlan {
+                endpoints: self.endpoints(node, index, links)?,
+                ..MptcpPlan::default()
+            },
         })
     }
 

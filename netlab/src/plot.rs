@@ -1,5 +1,5 @@
 //! What was measured as a picture: an SVG with a diagram of each quantity over time, and a
-//! line in it for each connection.
+//! line in it for each connection, and for each of its paths.
 
 use crate::report::{rate, Report, Sample};
 use std::fmt::Write;
@@ -20,6 +20,29 @@ const MARKS: f64 = 6.0;
 const COLOURS: [&str; 7] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000",
 ];
+
+/// How the lines of a connection's paths are broken, one after the other.
+const DASHES: [&str; 3] = ["6 3", "2 3", "9 3 2 3"];
+
+/// A line in each diagram.
+struct Line<'r> {
+    text: String,
+    colour: &'static str,
+    /// Of a path's; a connection's is whole.
+    dashes: Option<&'static str>,
+    samples: &'r [Sample],
+    /// How many of the diagrams it is in: datagrams only arrive.
+    diagrams: usize,
+}
+
+impl Line<'_> {
+    fn stroke(&self) -> String {
+        let dashes = self.dashes.map_or(String::new(), |dashes| {
+            format!(" stroke-dasharray=\"{dashes}\"")
+        });
+        format!("stroke=\"{}\"{dashes}", self.colour)
+    }
+}
 
 /// A quantity.
 struct Diagram {
@@ -54,7 +77,8 @@ const DIAGRAMS: [Diagram; 4] = [
 impl Report {
     /// An SVG of all connections' samples; it names every line.
     pub fn svg(&self) -> String {
-        let legend = self.flows.len() as f64 * LINE;
+        let lines = self.lines();
+        let legend = lines.len() as f64 * LINE;
         let each = HEAD + HEIGHT + FOOT;
         let height = 16.0 + legend + each * DIAGRAMS.len() as f64;
         let mut svg = format!(
@@ -63,31 +87,55 @@ impl Report {
              viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
              <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
         );
-        for (number, flow) in self.flows.iter().enumerate() {
+        for (number, line) in lines.iter().enumerate() {
             let y = 20.0 + number as f64 * LINE;
-            let control = flow.congestion.as_deref();
-            let control = control.map_or(String::new(), |name| format!(", {name}"));
             let _ = writeln!(
                 svg,
-                "<path d=\"M{LEFT} {}h24\" stroke=\"{}\" stroke-width=\"3\"/>\
-                 <text x=\"{}\" y=\"{y}\">{}: {} to {}{control}</text>",
+                "<path d=\"M{LEFT} {}h24\" {} stroke-width=\"3\"/>\
+                 <text x=\"{}\" y=\"{y}\">{}</text>",
                 y - 4.0,
-                colour(number),
+                line.stroke(),
                 LEFT + 32.0,
-                flow.name,
-                flow.from,
-                flow.to,
+                line.text,
             );
         }
         for (number, diagram) in DIAGRAMS.iter().enumerate() {
             let top = 16.0 + legend + each * number as f64 + HEAD;
-            self.draw(diagram, top, &mut svg);
+            let drawn: Vec<_> = lines.iter().filter(|line| number < line.diagrams).collect();
+            self.draw(diagram, &drawn, top, &mut svg);
         }
         svg + "</svg>\n"
     }
 
-    fn draw(&self, diagram: &Diagram, top: f64, svg: &mut String) {
-        let samples = || self.flows.iter().flat_map(|flow| &flow.samples);
+    fn lines(&self) -> Vec<Line<'_>> {
+        let mut lines = Vec::new();
+        for (number, flow) in self.flows.iter().enumerate() {
+            let control = flow.congestion.as_deref();
+            let control = control.map_or(String::new(), |name| format!(", {name}"));
+            let colour = COLOURS[number % COLOURS.len()];
+            lines.push(Line {
+                text: format!("{}: {} to {}{control}", flow.name, flow.from, flow.to),
+                colour,
+                dashes: None,
+                samples: &flow.samples,
+                diagrams: match flow.datagrams {
+                    Some(_) => 1,
+                    None => DIAGRAMS.len(),
+                },
+            });
+            lines.extend(flow.paths.iter().enumerate().map(|(path, of)| Line {
+                text: format!("{}, by {}", flow.name, of.links.join(", ")),
+                colour,
+                dashes: Some(DASHES[path % DASHES.len()]),
+                samples: &of.samples,
+                diagrams: DIAGRAMS.len(),
+            }));
+        }
+        lines
+    }
+
+    fn draw(&self, diagram: &Diagram, lines: &[&Line<'_>], top: f64, svg: &mut String) {
+        let samples = || lines.iter().flat_map(|line| line.samples);
         let most = samples().map(diagram.of).fold(0.0, f64::max);
         let most = if most > 0.0 { most * 1.05 } else { 1.0 };
         let last = samples()
@@ -123,16 +171,16 @@ impl Report {
                 plain(mark)
             );
         }
-        for (number, flow) in self.flows.iter().enumerate() {
-            let points = flow
+        for line in lines {
+            let points = line
                 .samples
                 .iter()
                 .map(|sample| format!("{:.1},{:.1}", x(sample.seconds), y((diagram.of)(sample))));
             let points: Vec<_> = points.collect();
             let _ = writeln!(
                 svg,
-                "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\" points=\"{}\"/>",
-                colour(number),
+                "<polyline fill=\"none\" {} stroke-width=\"1.5\" points=\"{}\"/>",
+                line.stroke(),
                 points.join(" ")
             );
         }
@@ -142,10 +190,6 @@ impl Report {
             LEFT + wide
         );
     }
-}
-
-fn colour(number: usize) -> &'static str {
-    COLOURS[number % COLOURS.len()]
 }
 
 /// Round numbers from 0 on: 1, 2 or 5 and zeroes apart.

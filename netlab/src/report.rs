@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use std::fmt;
+use std::net::IpAddr;
 
 /// What a laboratory has measured. Times are in seconds of its own clock, from when the
 /// program began, if nothing else is said.
@@ -37,6 +38,8 @@ pub struct FlowReport {
     pub from: String,
     /// The other one.
     pub to: String,
+    /// `tcp`, `mptcp` or `udp`: what it was. One by MPTCP goes on by TCP if the other end has none.
+    pub protocol: &'static str,
     /// The sender's congestion control, if the file says it.
     pub congestion: Option<String>,
     /// When it began.
@@ -53,8 +56,39 @@ pub struct FlowReport {
     pub min_rtt_ms: f64,
     /// Of questions and answers.
     pub latency: Option<Latency>,
+    /// Of datagrams, for which TCP's figures are zero.
+    pub datagrams: Option<DatagramReport>,
     /// Why it ended too soon.
     pub error: Option<String>,
+    /// How it was meanwhile. Of several paths windows and segments sent again are those of all
+    /// together, and the round trip is that of the fastest.
+    pub samples: Vec<Sample>,
+    /// The paths that it took, if it was by MPTCP.
+    pub paths: Vec<PathReport>,
+}
+
+/// What went by one of a connection's paths.
+#[derive(Clone, Debug, Serialize)]
+pub struct PathReport {
+    /// The links of it, from the node that connects to the other one.
+    pub links: Vec<String>,
+    /// The address that it begins at.
+    pub from: IpAddr,
+    /// The one that it leads to.
+    pub to: IpAddr,
+    /// When it was first there, and no longer; `None`: it was until the end.
+    pub began: f64,
+    /// See `began`.
+    pub ended: Option<f64>,
+    /// Bytes that went by it and were acknowledged, either way; some may have come by another
+    /// path, too.
+    pub bytes: u64,
+    /// The same as bits a second, on average over the whole connection's time.
+    pub bits_per_second: f64,
+    /// Segments that the sender sent again by it.
+    pub retransmits: u32,
+    /// Its shortest round trip, in ms.
+    pub min_rtt_ms: f64,
     /// How it was meanwhile.
     pub samples: Vec<Sample>,
 }
@@ -70,6 +104,30 @@ pub struct Latency {
     pub median_ms: f64,
     /// The slowest.
     pub max_ms: f64,
+}
+
+/// What became of datagrams. Times are from when one is sent to when it arrives, which one clock
+/// knows exactly.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct DatagramReport {
+    /// That were handed over to the kernel.
+    pub sent: u64,
+    /// Of these came.
+    pub arrived: u64,
+    /// And did not.
+    pub lost: u64,
+    /// That came behind a later one.
+    pub reordered: u64,
+    /// That came once more.
+    pub doubled: u64,
+    /// The fastest, in ms.
+    pub min_ms: f64,
+    /// The one in the middle.
+    pub median_ms: f64,
+    /// The slowest.
+    pub max_ms: f64,
+    /// By how much one differed from the one before, at the end: RFC 3550's.
+    pub jitter_ms: f64,
 }
 
 /// A connection at one time.
@@ -141,6 +199,10 @@ impl fmt::Display for Report {
                 "flow", "from", "to", "control", "began", "ended", "arrived", "again", "min rtt"
             )?;
             for flow in &self.flows {
+                let of_tcp = |text: String| match flow.datagrams {
+                    Some(_) => "-".to_owned(),
+                    None => text,
+                };
                 let ended = flow.ended.map_or("-".into(), |time| format!("{time:.3} s"));
                 writeln!(
                     f,
@@ -152,9 +214,34 @@ impl fmt::Display for Report {
                     format!("{:.3} s", flow.began),
                     ended,
                     rate(flow.bits_per_second),
-                    flow.retransmits,
-                    format!("{:.2} ms", flow.min_rtt_ms),
+                    of_tcp(flow.retransmits.to_string()),
+                    of_tcp(format!("{:.2} ms", flow.min_rtt_ms)),
                 )?;
+                for path in &flow.paths {
+                    writeln!(
+                        f,
+                        "  by {}: {}, {} again, {:.2} ms",
+                        path.links.join(", "),
+                        rate(path.bits_per_second),
+                        path.retransmits,
+                        path.min_rtt_ms,
+                    )?;
+                }
+                if let Some(all) = flow.datagrams {
+                    writeln!(
+                        f,
+                        "  {} datagrams: {} lost, {} out of order, {} twice; {:.3} ms, from {:.3} to \
+                         {:.3}, jitter {:.3}",
+                        all.sent,
+                        all.lost,
+                        all.reordered,
+                        all.doubled,
+                        all.median_ms,
+                        all.min_ms,
+                        all.max_ms,
+                        all.jitter_ms
+                    )?;
+                }
                 if let Some(latency) = flow.latency {
                     writeln!(
                         f,

@@ -80,6 +80,16 @@ impl Source {
         })
     }
 
+    /// Bits a second, as impairments have them: `5mbit`.
+    pub fn rate(&self, text: &Text) -> Result<u64> {
+        let parsed = format!("rate={}", text.get_ref()).parse::<Impairment>();
+        let bytes = parsed.ok().and_then(|how| how.rate);
+        bytes.map(|bytes| bytes * 8).ok_or_else(|| {
+            let wrong = format!("{:?} is no rate: write 500kbit or 5mbit", text.get_ref());
+            self.wrong_at(text.span(), wrong)
+        })
+    }
+
     pub fn impairment(&self, text: &Text) -> Result<Impairment> {
         let parsed = text.get_ref().parse::<Impairment>();
         parsed.map_err(|wrong| self.wrong_at(text.span(), wrong.to_string()))

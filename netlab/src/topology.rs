@@ -42,6 +42,8 @@ pub struct Node {
     pub sysctl: BTreeMap<Text, Text>,
     #[serde(default, rename = "route")]
     pub routes: Vec<Route>,
+    #[serde(default, rename = "endpoint")]
+    pub endpoints: Vec<Endpoint>,
 }
 
 /// A way that a node takes, instead of the shortest one.
@@ -50,6 +52,15 @@ pub struct Node {
 pub struct Route {
     pub to: Text,
     pub via: Text,
+}
+
+/// An address that connections by MPTCP may take, instead of those that are found.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Endpoint {
+    pub address: Text,
+    /// What it is for, as `ip mptcp` names it.
+    pub flags: Text,
 }
 
 /// A cable between two nodes.
@@ -87,6 +98,10 @@ pub struct Flow {
     pub request: Option<Text>,
     pub response: Option<Text>,
     pub times: Option<Spanned<i64>>,
+    /// `tcp` or `udp`; of that, how large each datagram is, and how many bits of them a second.
+    pub protocol: Option<Text>,
+    pub size: Option<Text>,
+    pub rate: Option<Text>,
     pub congestion: Option<Text>,
     pub mptcp: Option<Spanned<bool>>,
 }

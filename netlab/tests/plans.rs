@@ -180,6 +180,77 @@ fn flows_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn datagrams_that_cannot_be_are_refused() {
+    let with = |rest: &str| {
+        format!("{TWO}{LINK}[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"udp\"\n{rest}")
+    };
+    let rate = "rate = \"1mbit\"\n";
+    plan(&with(&format!("{rate}for = \"1s\"\n"))).unwrap_or_else(|e| panic!("{e}"));
+    is_refused(&with("times = 1\n"), 8, "how fast?");
+    is_refused(&with(rate), 8, "how many?");
+    is_refused(
+        &with(&format!("{rate}times = 1\nfor = \"1s\"\n")),
+        8,
+        "one of bytes",
+    );
+    is_refused(&with(&format!("{rate}times = 0\n")), 12, "no times");
+    is_refused(&with("rate = \"fast\"\ntimes = 1\n"), 11, "is no rate");
+    is_refused(
+        &with(&format!("{rate}size = \"7\"\ntimes = 1\n")),
+        12,
+        "from 8 to",
+    );
+    is_refused(
+        &with(&format!("{rate}size = \"64K\"\ntimes = 1\n")),
+        12,
+        "from 8 to",
+    );
+    is_refused(
+        &with(&format!("{rate}mptcp = true\ntimes = 1\n")),
+        12,
+        "of TCP",
+    );
+    is_refused(
+        &with(&format!("{rate}congestion = \"bbr\"\ntimes = 1\n")),
+        12,
+        "of TCP",
+    );
+    let other = with("times = 1\n").replace("udp", "sctp");
+    is_refused(&other, 10, "no protocol");
+    let tcp = with(&format!("{rate}bytes = \"1K\"\n")).replace("udp", "tcp");
+    is_refused(&tcp, 11, "of datagrams");
+}
+
+#[test]
+fn endpoints_that_cannot_be_are_refused() {
+    let with = |endpoint: &str| {
+        let node = format!("name = \"a\"\n[[node.endpoint]]\n{endpoint}\n");
+        TWO.replacen("name = \"a\"\n", &node, 1)
+            + "[[node]]\nname = \"c\"\n"
+            + LINK
+            + "[[link]]\nbetween = [\"a\", \"c\"]\n"
+            + "[[flow]]\nfrom = \"a\"\nto = \"b\"\nbytes = \"1K\"\nmptcp = true\n"
+    };
+    let good = with("address = \"10.0.1.1\"\nflags = \"signal\"");
+    plan(&good).unwrap_or_else(|e| panic!("{e}"));
+    let foreign = with("address = \"10.0.0.2\"\nflags = \"subflow\"");
+    is_refused(&foreign, 4, "no address of a");
+    let flags = with("address = \"10.0.1.1\"\nflags = \"subflow,often\"");
+    is_refused(&flags, 5, "write subflow, signal");
+    is_refused(&with("address = \"10.0.1.1\""), 3, "flags");
+    // c is at no other link.
+    let nowhere = with("address = \"10.0.1.1\"\nflags = \"subflow\"");
+    is_refused(&nowhere, 4, "no way from 10.0.1.1 by its link to b");
+    let one = "address = \"10.0.1.1\"\nflags = \"signal\"\n";
+    let twice = with(&format!("{one}[[node.endpoint]]\n{one}"));
+    is_refused(
+        &twice,
+        7,
+        "a second endpoint 10.0.1.1; the first is in line 4",
+    );
+}
+
+#[test]
 fn impossible_rates_are_refused() {
     for wrong in ["rate=0bit", "loss=101%", "delay=-1ms", "fast"] {
         is_refused(

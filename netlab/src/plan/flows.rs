@@ -8,6 +8,10 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Of the first flow that names none.
 const FIRST_PORT: u16 = 5001;
+/// Of a datagram's bytes: as many as a frame has room for, whose network is IPv6.
+const USUAL: u64 = 1452;
+/// From the number that it begins with to what IPv4 has room for.
+const SIZES: std::ops::RangeInclusive<u64> = 8..=65_507;
 
 impl Planner<'_> {
     pub(super) fn flow(
@@ -55,7 +59,10 @@ impl Planner<'_> {
                 .as_ref()
                 .map(|text| self.source.time(text))
                 .transpose()?,
-            work: self.work(flow)?,
+            work: match self.is_udp(flow)? {
+                true => self.datagrams(flow)?,
+                false => self.work(flow)?,
+            },
             congestion: flow
                 .congestion
                 .as_ref()
@@ -94,7 +101,83 @@ impl Planner<'_> {
         }
     }
 
+    fn is_udp(&self, flow: &Flow) -> Result<bool> {
+        let Some(protocol) = &flow.protocol else {
+            return Ok(false);
+        };
+        match protocol.get_ref().as_str() {
+            "udp" => Ok(true),
+            "tcp" => Ok(false),
+            other => self.wrong(
+                protocol,
+                format!("{other:?} is no protocol: write tcp or udp"),
+            ),
+        }
+    }
+
+    fn datagrams(&self, flow: &Flow) -> Result<Work> {
+        for (key, text) in [
+            ("congestion", &flow.congestion),
+            ("request", &flow.request),
+            ("response", &flow.response),
+        ] {
+            if let Some(text) = text {
+                return self.wrong(text, format!("{key} is of TCP"));
+            }
+        }
+        if let Some(mptcp) = &flow.mptcp {
+            return Err(self.source.wrong_at(mptcp.span(), "mptcp is of TCP"));
+        }
+        let size = match &flow.size {
+            None => USUAL,
+            Some(text) => match self.source.bytes(text)? {
+                bytes if SIZES.contains(&bytes) => bytes,
+                _ => return self.wrong(text, "a datagram has from 8 to 65507 bytes"),
+            },
+        };
+        let Some(rate) = &flow.rate else {
+            return self.wrong(&flow.from, "how fast? Say rate, such as \"5mbit\"");
+        };
+        let rate = self.source.rate(rate)?;
+        let times = self.times(flow)?;
+        let most = match (&flow.bytes, times, &flow.length) {
+            (None, None, None) => {
+                return self.wrong(&flow.from, "how many? Say bytes, times or for");
+            }
+            (Some(bytes), None, None) => self.source.bytes(bytes)?.div_ceil(size),
+            (None, Some(times), None) => times,
+            (None, None, Some(length)) => {
+                let bits = u128::from(self.source.time(length)?) * u128::from(rate);
+                let most = bits.div_ceil(u128::from(size) * 8 * 1_000_000_000);
+                u64::try_from(most).unwrap_or(u64::MAX)
+            }
+            _ => return self.wrong(&flow.from, "say one of bytes, times and for"),
+        };
+        match most {
+            0 => self.wrong(&flow.from, "nothing is sent"),
+            most => Ok(Work::Datagrams { size, rate, most }),
+        }
+    }
+
+    fn times(&self, flow: &Flow) -> Result<Option<u64>> {
+        let Some(times) = &flow.times else {
+            return Ok(None);
+        };
+        match u64::try_from(*times.get_ref()) {
+            Ok(times) if times > 0 => Ok(Some(times)),
+            _ => Err(self.source.wrong_at(times.span(), "no times at all")),
+        }
+    }
+
     fn work(&self, flow: &Flow) -> Result<Work> {
+        for (key, text) in [("size", &flow.size), ("rate", &flow.rate)] {
+            if let Some(text) = text {
+                return self.wrong(
+                    text,
+                    format!("{key} is of datagrams: say protocol = \"udp\""),
+                );
+            }
+        }
         let size = |text: &Option<Text>, default| match text {
             None => Ok(default),
             Some(text) => match self.source.bytes(text)? {
@@ -125,13 +208,7 @@ impl Planner<'_> {
                 "bytes is of streams: requests have request and response",
             );
         }
-        let times = match &flow.times {
-            None => None,
-            Some(times) => match u64::try_from(*times.get_ref()) {
-                Ok(times) if times > 0 => Some(times),
-                _ => return Err(self.source.wrong_at(times.span(), "no times at all")),
-            },
-        };
+        let times = self.times(flow)?;
         if times.is_none() && flow.length.is_none() {
             return self.wrong(request, "how often? Say times or for");
         }

@@ -19,7 +19,9 @@ const IFA_LOCAL: u16 = 2;
 /// There is nobody to ask whether the address is free, or no time to.
 const IFA_F_NODAD: u8 = 2;
 const RTA_DST: u16 = 1;
+const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
+const RTA_PRIORITY: u16 = 6;
 const RT_TABLE_MAIN: u8 = 254;
 const RTPROT_STATIC: u8 = 4;
 const RTN_UNICAST: u8 = 1;
@@ -60,28 +62,7 @@ impl Kernel {
         gateway: impl Into<IpAddr>,
     ) -> Result<()> {
         let (network, gateway) = (network.into(), gateway.into());
-        let head = [
-            family(&network),
-            prefix,
-            0,
-            0,
-            RT_TABLE_MAIN,
-            RTPROT_STATIC,
-            0,
-            RTN_UNICAST,
-            0,
-            0,
-            0,
-            0,
-        ];
-        let mut message = Message::new(RTM_NEWROUTE, Message::CREATE, &head);
-        if prefix > 0 {
-            message.attribute(RTA_DST, &octets(&network));
-        }
-        message.attribute(RTA_GATEWAY, &octets(&gateway));
-        Netlink::open(self)
-            .and_then(|netlink| netlink.tell(message))
-            .map_err(|errno| on(errno, "add a route to", &format!("{network}/{prefix}")))
+        tell_route(self, route(network, prefix, gateway), network, prefix)
     }
 }
 
@@ -143,6 +124,23 @@ impl Link {
         self.tell(message, "take an address from")
     }
 
+    /// Send what is for this network to `gateway` by this interface, as far as no way with a
+    /// smaller `metric` serves, as those of [`Kernel::add_route`] have (0). What is bound to the interface
+    /// takes it in any case.
+    pub fn add_route(
+        &self,
+        network: impl Into<IpAddr>,
+        prefix: u8,
+        gateway: impl Into<IpAddr>,
+        metric: u32,
+    ) -> Result<()> {
+        let (network, gateway) = (network.into(), gateway.into());
+        let mut message = route(network, prefix, gateway);
+        message.attribute(RTA_OIF, &self.index.to_ne_bytes());
+        message.attribute(RTA_PRIORITY, &metric.to_ne_bytes());
+        tell_route(&self.kernel, message, network, prefix)
+    }
+
     /// Whether it is up and somebody is at the other end.
     pub fn is_running(&self) -> Result<bool> {
         let file = format!("class/net/{}/operstate", self.name);
@@ -177,6 +175,36 @@ impl Link {
             .and_then(|netlink| netlink.tell(message))
             .map_err(|errno| on(errno, action, &self.name))
     }
+}
+
+/// `struct rtmsg`, and by whom.
+fn route(network: IpAddr, prefix: u8, gateway: IpAddr) -> Message {
+    let head = [
+        family(&network),
+        prefix,
+        0,
+        0,
+        RT_TABLE_MAIN,
+        RTPROT_STATIC,
+        0,
+        RTN_UNICAST,
+        0,
+        0,
+        0,
+        0,
+    ];
+    let mut message = Message::new(RTM_NEWROUTE, Message::CREATE, &head);
+    if prefix > 0 {
+        message.attribute(RTA_DST, &octets(&network));
+    }
+    message.attribute(RTA_GATEWAY, &octets(&gateway));
+    message
+}
+
+fn tell_route(kernel: &Kernel, message: Message, network: IpAddr, prefix: u8) -> Result<()> {
+    Netlink::open(kernel)
+        .and_then(|netlink| netlink.tell(message))
+        .map_err(|errno| on(errno, "add a route to", &format!("{network}/{prefix}")))
 }
 
 /// `struct ifinfomsg`.

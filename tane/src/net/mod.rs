@@ -24,12 +24,15 @@
 //! nic.rs       a network interface card, and the wire it is at
 //! link.rs      an interface, its addresses, a kernel's routes
 //! netlink.rs   how Linux is asked for that: rtnetlink(7)
+//! generic.rs   and for what has a name there instead of a number
 //! ethtool.rs   an interface's features: ethtool(8)
 //! impair.rs    a worse network: tc-netem(8)
 //! address.rs   socket addresses as Linux has them
 //! socket.rs    what sockets of all kinds have
 //! tcp.rs udp.rs
 //! tcp_info.rs  what TCP knows of a connection
+//! mptcp.rs     which addresses connections over several paths may take
+//! mptcp_info.rs  what is known of such a connection
 //! names.rs     names, and what stands for addresses
 //! watched.rs   sockets that the host's epoll waits for
 //! gateway/     user mode: the host's network through ordinary sockets
@@ -45,8 +48,11 @@
 mod address;
 mod ethtool;
 mod gateway;
+mod generic;
 mod impair;
 mod link;
+mod mptcp;
+mod mptcp_info;
 mod names;
 mod netlink;
 mod nic;
@@ -59,6 +65,8 @@ mod watched;
 pub use gateway::UserNic;
 pub use impair::{Impairment, NoImpairment};
 pub use link::Link;
+pub use mptcp::{Endpoint, EndpointFlags, Mptcp, MptcpLimits, NoEndpointFlags};
+pub use mptcp_info::{MptcpInfo, Subflow};
 pub use names::ToAddresses;
 pub use nic::Nic;
 pub use socket::{End, Socket};

@@ -1,5 +1,5 @@
-//! netlink(7), as far as it is used here: one request, one answer; requests that are done
-//! together or not at all.
+//! netlink(7), as far as it is used here: one request, one answer or a list of them; requests that
+//! are done together or not at all.
 
 use super::socket::Socket;
 use crate::error::errno_or_guess;
@@ -11,8 +11,10 @@ const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
 const NLM_F_REPLACE: u16 = 0x100;
 const NLM_F_EXCL: u16 = 0x200;
+const NLM_F_DUMP: u16 = 0x300;
 const NLM_F_CREATE: u16 = 0x400;
 const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
 const NLA_F_NESTED: u16 = 0x8000;
 /// `struct nlmsghdr`, in bytes.
 pub const HEAD: usize = 16;
@@ -125,6 +127,30 @@ impl Netlink {
             }
         }
         Ok(())
+    }
+
+    /// The structures of all there are.
+    pub fn list(&self, mut message: Message) -> Result<Vec<Vec<u8>>, i32> {
+        message.0[6..8].copy_from_slice(&(NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
+        self.0.send(&message.sealed(), None, 0).map_err(errno)?;
+        let (mut all, mut answer) = (Vec::new(), vec![0; 32 << 10]);
+        loop {
+            let (len, _) = self.0.receive(&mut answer, 0, false).map_err(errno)?;
+            let mut rest = &answer[..len];
+            while rest.len() >= HEAD {
+                let len = u32::from_ne_bytes([rest[0], rest[1], rest[2], rest[3]]) as usize;
+                let body = rest.get(HEAD..len).ok_or(libc::EPROTO)?;
+                match u16::from_ne_bytes([rest[4], rest[5]]) {
+                    NLMSG_DONE => return Ok(all),
+                    NLMSG_ERROR => {
+                        let error = body.first_chunk().ok_or(libc::EPROTO)?;
+                        return Err(-i32::from_ne_bytes(*error));
+                    }
+                    _ => all.push(body.to_vec()),
+                }
+                rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
+            }
+        }
     }
 
     /// Have something done.

@@ -30,7 +30,7 @@ pub struct TcpInfo {
 }
 
 /// Where these are in `struct tcp_info` (include/uapi/linux/tcp.h), in bytes.
-mod at {
+pub(super) mod at {
     pub const RTT: usize = 68;
     pub const SND_CWND: usize = 80;
     pub const TOTAL_RETRANS: usize = 100;
@@ -40,6 +40,35 @@ mod at {
     pub const DELIVERY_RATE: usize = 160;
     pub const BYTES_SENT: usize = 200;
     pub const END: usize = 208;
+}
+
+impl TcpInfo {
+    /// What these bytes of a `struct tcp_info` say.
+    pub(super) fn read(bytes: &[u8; at::END]) -> Self {
+        let number = |at: usize| {
+            let bytes = bytes[at..at + 4].try_into().expect("four bytes");
+            u32::from_ne_bytes(bytes)
+        };
+        let long = |at: usize| {
+            let bytes = bytes[at..at + 8].try_into().expect("eight bytes");
+            u64::from_ne_bytes(bytes)
+        };
+        let time = |at| Duration::from_micros(number(at).into());
+        TcpInfo {
+            rtt: time(at::RTT),
+            // All ones before the first one.
+            min_rtt: match number(at::MIN_RTT) {
+                u32::MAX => Duration::ZERO,
+                _ => time(at::MIN_RTT),
+            },
+            congestion_window: number(at::SND_CWND),
+            retransmits: number(at::TOTAL_RETRANS),
+            bytes_acked: long(at::BYTES_ACKED),
+            bytes_received: long(at::BYTES_RECEIVED),
+            bytes_sent: long(at::BYTES_SENT),
+            delivery_rate: long(at::DELIVERY_RATE),
+        }
+    }
 }
 
 impl Socket {
@@ -60,29 +89,7 @@ impl Socket {
         if (len as usize) < at::END {
             return Err(io::Error::from_raw_os_error(libc::EPROTO));
         }
-        let number = |at: usize| {
-            let bytes = bytes[at..at + 4].try_into().expect("four bytes");
-            u32::from_ne_bytes(bytes)
-        };
-        let long = |at: usize| {
-            let bytes = bytes[at..at + 8].try_into().expect("eight bytes");
-            u64::from_ne_bytes(bytes)
-        };
-        let time = |at| Duration::from_micros(number(at).into());
-        Ok(TcpInfo {
-            rtt: time(at::RTT),
-            // All ones before the first one.
-            min_rtt: match number(at::MIN_RTT) {
-                u32::MAX => Duration::ZERO,
-                _ => time(at::MIN_RTT),
-            },
-            congestion_window: number(at::SND_CWND),
-            retransmits: number(at::TOTAL_RETRANS),
-            bytes_acked: long(at::BYTES_ACKED),
-            bytes_received: long(at::BYTES_RECEIVED),
-            bytes_sent: long(at::BYTES_SENT),
-            delivery_rate: long(at::DELIVERY_RATE),
-        })
+        Ok(TcpInfo::read(&bytes))
     }
 
     /// How a TCP socket that sends shares a way with others, such as "cubic" or "bbr"; a
