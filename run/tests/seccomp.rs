@@ -70,9 +70,8 @@ fn threads_of_the_host_can_have_no_filter_and_are_told() {
     common::with_kernel_of_image("container", 1, program(), |kernel| {
         let refused = -i64::from(libc::EOPNOTSUPP);
         // SAFETY: they are handed no address.
-        let set = |number, first, second| unsafe {
-            kernel.syscall(number, [first, second, 0, 0, 0, 0])
-        };
+        let set =
+            |number, first, second| unsafe { kernel.syscall(number, [first, second, 0, 0, 0, 0]) };
         assert_eq!(set(libc::SYS_seccomp, 0, 0), refused);
         assert_eq!(set(libc::SYS_seccomp, 1, 0), refused);
         let [option, strict] = [libc::PR_SET_SECCOMP, 1].map(|n| n as u64);

@@ -19,12 +19,7 @@ pub fn with_kernel_of(cpus: u32, program: &Path, test: impl FnOnce(&Kernel)) {
 }
 
 /// The same with a kernel image of this name.
-pub fn with_kernel_of_image(
-    image: &str,
-    cpus: u32,
-    program: &Path,
-    test: impl FnOnce(&Kernel),
-) {
+pub fn with_kernel_of_image(image: &str, cpus: u32, program: &Path, test: impl FnOnce(&Kernel)) {
     with_mortal_kernel_of(image, cpus, program, |kernel| {
         test(kernel);
         assert!(kernel.is_alive(), "{}", kernel.last_words());
@@ -36,12 +31,7 @@ pub fn with_mortal_kernel(program: &Path, test: impl FnOnce(&Kernel)) {
     with_mortal_kernel_of("default", 2, program, test);
 }
 
-fn with_mortal_kernel_of(
-    image: &str,
-    cpus: u32,
-    program: &Path,
-    test: impl FnOnce(&Kernel),
-) {
+fn with_mortal_kernel_of(image: &str, cpus: u32, program: &Path, test: impl FnOnce(&Kernel)) {
     static ONE: Mutex<()> = Mutex::new(());
     let Some(image) = tane_test_support::image(image) else {
         return;
@@ -190,13 +180,7 @@ pub fn same_of(cpus: u32, program: &Path, words: &[&str], input: &'static [u8]) 
 
 /// The same with a kernel image of this name.
 #[track_caller]
-pub fn same_of_image(
-    image: &str,
-    cpus: u32,
-    program: &Path,
-    words: &[&str],
-    input: &'static [u8],
-) {
+pub fn same_of_image(image: &str, cpus: u32, program: &Path, words: &[&str], input: &'static [u8]) {
     let mut all = vec!["/bin/program"];
     all.extend(words);
     let theirs = on_the_host(program, words, input);
