@@ -52,6 +52,14 @@ struct Lists {
 // SAFETY: slots are plain places of the area.
 unsafe impl Send for Lists {}
 
+impl Lists {
+    /// One that was on its way, or that was roused with all others at the end and counts
+    /// as one: then those that come later were counted already.
+    fn is_there(&mut self) {
+        self.coming = self.coming.saturating_sub(1);
+    }
+}
+
 thread_local! {
     /// Whether this thread is a carrier, which looks for ready guests by itself.
     static CARRIES: Cell<bool> = const { Cell::new(false) };
@@ -138,7 +146,7 @@ impl Inner {
             let made = kernel.is_some_and(|kernel| run::start_carrier(kernel).is_ok());
             if !made {
                 // Whoever is done with its own guest takes it.
-                self.carriers.lists().coming -= 1;
+                self.carriers.lists().is_there();
             }
         }
     }
@@ -165,7 +173,7 @@ pub fn carry(kernel: &Arc<Inner>, block: &Owned, first: Option<Turn>) {
 
 /// A carrier has been roused or made: what it was for is its own to look for now.
 pub fn has_come(kernel: &Inner) {
-    kernel.carriers.lists().coming -= 1;
+    kernel.carriers.lists().is_there();
 }
 
 /// Wait for a guest that is ready. None: this carrier is not needed.
@@ -204,7 +212,7 @@ fn next(kernel: &Arc<Inner>, tid: Tid) -> Option<Turn> {
         let was_listed = lists.idle.iter().position(|idle| Arc::ptr_eq(idle, &word));
         match was_listed {
             Some(at) => drop(lists.idle.swap_remove(at)),
-            None => lists.coming = lists.coming.saturating_sub(1),
+            None => lists.is_there(),
         }
     }
 }

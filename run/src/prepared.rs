@@ -18,7 +18,7 @@ struct System {
     options: &'static CStr,
 }
 
-const SYSTEM: [System; 6] = [
+const SYSTEM: [System; 7] = [
     System {
         kind: c"proc",
         at: c"/proc",
@@ -27,6 +27,11 @@ const SYSTEM: [System; 6] = [
     System {
         kind: c"sysfs",
         at: c"/sys",
+        options: c"",
+    },
+    System {
+        kind: c"cgroup2",
+        at: c"/sys/fs/cgroup",
         options: c"",
     },
     System {
@@ -207,9 +212,7 @@ impl Prepared {
         }
         let file = self.file.as_ref().filter(|_| self.has_own_root);
         let made = file.map(|file| file.make(|nr, args| calls.answer(nr, args)));
-        let what = "the root directory";
-        calls.call(what, libc::SYS_chroot, &[address(&self.root)])?;
-        calls.call(what, libc::SYS_chdir, &[address(c"/")])?;
+        self.take_root(calls)?;
         if self.has_own_root {
             mount_system(calls, given.devpts)?;
             network::loop_back(|nr, args| calls.answer(nr, args));
@@ -229,6 +232,33 @@ impl Prepared {
         }
         let what = "the directory to start in";
         calls.call(what, libc::SYS_chdir, &[address(&self.directory)])
+    }
+}
+
+impl Prepared {
+    /// Where the process has mounts of its own, its root is that of all of them, in the
+    /// place of the kernel's: in a chroot(2) alone nobody may make a namespace of users,
+    /// nor put another root in its place, as runtimes of containers do.
+    fn take_root(&self, calls: &Calls) -> Done {
+        let what = "the root directory";
+        let root = address(&self.root);
+        if !self.has_own_root {
+            calls.call(what, libc::SYS_chroot, &[root])?;
+            return calls.call(what, libc::SYS_chdir, &[address(c"/")]);
+        }
+        let mount = |from, to, how| [from, to, 0, how, 0];
+        let here = || calls.call(what, libc::SYS_chdir, &[root]);
+        let to_the_top = mount(address(c"."), address(c"/"), libc::MS_MOVE);
+        here()?;
+        if calls.answer(libc::SYS_mount, &to_the_top) != 0 {
+            // A directory of a file system is mounted there once more to be moved.
+            let again = mount(root, root, libc::MS_BIND | libc::MS_REC);
+            calls.call(what, libc::SYS_mount, &again)?;
+            here()?;
+            calls.call(what, libc::SYS_mount, &to_the_top)?;
+        }
+        calls.call(what, libc::SYS_chroot, &[address(c".")])?;
+        calls.call(what, libc::SYS_chdir, &[address(c"/")])
     }
 }
 

@@ -12,6 +12,15 @@ pub fn can_run() -> bool {
         && tane_test_support::tool("busybox-static", "busybox").is_some()
 }
 
+/// The command, with the kernel image of this name.
+pub fn on(s: &Scratch, kernel: &str) -> Command {
+    let mut command = s.tane();
+    if let Some(image) = tane_test_support::image(kernel) {
+        command.arg("--kernel").arg(image);
+    }
+    command
+}
+
 /// A program of many, unchanged.
 pub fn busybox() -> Vec<u8> {
     let places = ["/bin/busybox", "/usr/bin/busybox"].into_iter();

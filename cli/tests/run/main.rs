@@ -4,6 +4,7 @@
 mod common;
 mod suite;
 
+mod containers;
 mod file_systems;
 mod net;
 mod network;

@@ -12,7 +12,7 @@ fn jobs() -> usize {
 
 #[track_caller]
 fn a_part_passes(suite: &Suite) {
-    if !crate::common::run::can_run() {
+    if !crate::common::run::can_run() || tane_test_support::image(suite.kernel).is_none() {
         return;
     }
     let s = Scratch::new();
@@ -39,6 +39,11 @@ fn the_go_librarys_own_tests_pass() {
         return tane_test_support::skip(why);
     }
     a_part_passes(&crate::suite::go::SUITE);
+}
+
+#[test]
+fn filters_of_calls_do_what_linuxs_own_tests_of_them_say() {
+    a_part_passes(&crate::suite::seccomp::SUITE);
 }
 
 #[test]

@@ -15,7 +15,12 @@ pub fn with_kernel(program: &Path, test: impl FnOnce(&Kernel)) {
 }
 
 pub fn with_kernel_of(cpus: u32, program: &Path, test: impl FnOnce(&Kernel)) {
-    with_mortal_kernel_of(cpus, program, |kernel| {
+    with_kernel_of_image("default", cpus, program, test);
+}
+
+/// The same with a kernel image of this name.
+pub fn with_kernel_of_image(image: &str, cpus: u32, program: &Path, test: impl FnOnce(&Kernel)) {
+    with_mortal_kernel_of(image, cpus, program, |kernel| {
         test(kernel);
         assert!(kernel.is_alive(), "{}", kernel.last_words());
     });
@@ -23,12 +28,12 @@ pub fn with_kernel_of(cpus: u32, program: &Path, test: impl FnOnce(&Kernel)) {
 
 /// The same for a test that may end it.
 pub fn with_mortal_kernel(program: &Path, test: impl FnOnce(&Kernel)) {
-    with_mortal_kernel_of(2, program, test);
+    with_mortal_kernel_of("default", 2, program, test);
 }
 
-fn with_mortal_kernel_of(cpus: u32, program: &Path, test: impl FnOnce(&Kernel)) {
+fn with_mortal_kernel_of(image: &str, cpus: u32, program: &Path, test: impl FnOnce(&Kernel)) {
     static ONE: Mutex<()> = Mutex::new(());
-    let Some(image) = tane_test_support::image("default") else {
+    let Some(image) = tane_test_support::image(image) else {
         return;
     };
     let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
@@ -170,15 +175,21 @@ pub fn same(program: &Path, words: &[&str], input: &'static [u8]) {
 /// The same with so many CPUs.
 #[track_caller]
 pub fn same_of(cpus: u32, program: &Path, words: &[&str], input: &'static [u8]) {
+    same_of_image("default", cpus, program, words, input);
+}
+
+/// The same with a kernel image of this name.
+#[track_caller]
+pub fn same_of_image(image: &str, cpus: u32, program: &Path, words: &[&str], input: &'static [u8]) {
     let mut all = vec!["/bin/program"];
     all.extend(words);
     let theirs = on_the_host(program, words, input);
-    with_kernel_of(cpus, program, |kernel| {
+    with_kernel_of_image(image, cpus, program, |kernel| {
         let ours = here(kernel, &all, input);
         assert_eq!(ours, theirs, "{}", kernel.dmesg());
     });
     // The same, with each place that calls changed as soon as it does.
-    with_kernel_of(cpus, program, |kernel| {
+    with_kernel_of_image(image, cpus, program, |kernel| {
         kernel.intercept(Arc::new(Intercept::at_once()));
         let ours = here(kernel, &all, input);
         assert_eq!(ours, theirs, "{}", kernel.dmesg());

@@ -9,6 +9,7 @@ pub const SUITE: Suite = Suite {
     name: "go",
     about: "the Go library's own tests of packages (`go test -c`, short ones)",
     make,
+    kernel: "default",
     read,
 };
 

@@ -6,7 +6,9 @@ pub mod expected;
 pub mod go;
 pub mod posix;
 pub mod report;
+pub mod seccomp;
 
+use crate::common::run::on;
 use crate::common::*;
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
@@ -20,6 +22,8 @@ pub struct Suite {
     /// Makes the tree `root`, with a program /suite/run that runs a unit, and says which
     /// units there are; or why there are none.
     pub make: fn(&Scratch, Extent) -> Result<Vec<String>, String>,
+    /// The kernel image that they run on here.
+    pub kernel: &'static str,
     /// What a unit's output says of its tests.
     pub read: fn(&str) -> Outcome,
 }
@@ -49,7 +53,7 @@ pub enum Place {
     Host,
 }
 
-pub const SUITES: &[&Suite] = &[&posix::SUITE, &go::SUITE];
+pub const SUITES: &[&Suite] = &[&posix::SUITE, &go::SUITE, &seccomp::SUITE];
 
 /// No unit takes longer.
 const LIMIT_SECONDS: u32 = 900;
@@ -71,7 +75,7 @@ impl Suite {
                     let next = left.lock().expect("no panic").next();
                     let Some(unit) = next else { break };
                     let began = Instant::now();
-                    let outcome = self.outcome(unit, &run(s, unit, place));
+                    let outcome = self.outcome(unit, &run(s, self.kernel, unit, place));
                     let took = began.elapsed().as_secs_f32();
                     eprintln!("{}: {unit}: {took:.1} s", self.name);
                     done.lock().expect("no panic").insert(unit.clone(), outcome);
@@ -114,10 +118,10 @@ pub fn image(s: &Scratch) {
     s.ext4("suite.img", Some(&s.join("root")), used * 5 / 4 + 128);
 }
 
-fn run(s: &Scratch, unit: &str, place: Place) -> Output {
+fn run(s: &Scratch, kernel: &str, unit: &str, place: Place) -> Output {
     let mut command = match place {
         Place::Here => {
-            let mut command = s.tane();
+            let mut command = on(s, kernel);
             let limit = LIMIT_SECONDS.to_string();
             command.args(["run", "--root", "suite.img", "--memory", "1G"]);
             command.args(["--time-limit", &limit, "--"]);

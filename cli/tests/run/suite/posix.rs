@@ -11,6 +11,7 @@ pub const SUITE: Suite = Suite {
     about: "the Open POSIX Test Suite 1.5.2 (Debian's source package `posixtestsuite`): \
             its programs for each interface",
     make,
+    kernel: "default",
     read,
 };
 

@@ -14,7 +14,17 @@
 #include <asm/program.h>
 #include <asm/ptrace.h>
 #include <asm/syscall.h>
+#ifdef CONFIG_TANE_SECCOMP
+#include <asm/filter.h>
+#endif
 #include "window.h"
+
+#ifndef CONFIG_TANE_SECCOMP
+static bool tane_is_filtered(long nr, long *ret)
+{
+	return false;
+}
+#endif
 
 static __always_inline long tane_do_call(long nr, const u64 *args)
 {
@@ -286,7 +296,8 @@ static void tane_request(struct tane_thread *slot)
 	default:
 		quiet = tane_is_for_program(slot);
 		local_irq_enable();
-		ret = tane_do_call(slot->nr, slot->args);
+		if (!tane_is_filtered(slot->nr, &ret))
+			ret = tane_do_call(slot->nr, slot->args);
 		local_irq_disable();
 		if (!quiet)
 			ret = tane_finish_call(slot->nr, slot->args, ret);

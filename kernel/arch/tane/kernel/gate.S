@@ -118,6 +118,12 @@ SYM_FUNC_END(tane_gate_enter)
 	jne	.Lpending\@
 .Lcall\@:
 #endif
+#ifdef CONFIG_TANE_SECCOMP
+	movq	VCPU(CURRENT_TASK), %rcx
+	testl	$_TIF_SECCOMP, TASK_FLAGS(%rcx)
+	jnz	.Lfilter\@
+.Lallowed\@:
+#endif
 	cmpq	$NR_SYSCALLS, %rax
 	jae	.Lnone\@
 	/* As array_index_nospec() does: 0 where the jump was not yet known. */
@@ -154,6 +160,17 @@ SYM_FUNC_END(tane_gate_enter)
 	call	tane_begin_call
 	RELOAD_CALL
 	jmp	.Lcall\@
+#endif
+#ifdef CONFIG_TANE_SECCOMP
+.Lfilter\@:
+	SHOW_CALL
+	movq	%rsp, %rdi
+	call	tane_filter_call
+	testb	%al, %al
+	movq	REGS_RAX(%rsp), %rax
+	jnz	.Lreturned\@
+	RELOAD_CALL
+	jmp	.Lallowed\@
 #endif
 .Lnone\@:
 	movq	$-ENOSYS, %rax

@@ -22,6 +22,17 @@ asmlinkage long sys_rt_sigreturn(void);
 asmlinkage long sys_tane_exit(int code);
 #define sys_exit		sys_tane_exit
 
+#ifdef CONFIG_TANE_SECCOMP
+/* oci/seccomp.c: filters are of programs. */
+asmlinkage long sys_tane_seccomp(unsigned int op, unsigned int flags,
+				 void __user *args);
+asmlinkage long sys_tane_prctl(int option, unsigned long arg2,
+			       unsigned long arg3, unsigned long arg4,
+			       unsigned long arg5);
+#define sys_seccomp		sys_tane_seccomp
+#define sys_prctl		sys_tane_prctl
+#endif
+
 SYSCALL_DEFINE6(mmap, unsigned long, addr, unsigned long, len,
 		unsigned long, prot, unsigned long, flags,
 		unsigned long, fd, unsigned long, off)
