@@ -168,7 +168,8 @@ pub(super) fn enter(
         if needs.holds {
             let sources = std::mem::take(&mut needs.sources).into_iter();
             let (dirs, files): (Vec<_>, Vec<_>) = sources.partition(|path| path.is_dir());
-            held::hold_sources(&files);
+            let systems = needs.fills.as_ref().map_or(1, |fills| fills.systems);
+            held::hold_sources(&files, systems);
             if !dirs.is_empty() {
                 held::open_by(opener::start(Jail::new(), &[], &dirs, global)?);
                 needs.handed = true;
