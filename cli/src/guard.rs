@@ -6,7 +6,7 @@
 
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
-use crate::session::is_without_jail;
+use crate::session::{is_without_jail, keep_only};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -182,13 +182,16 @@ fn start(places: &[PathBuf]) -> io::Result<Arc<Child>> {
         -1 => Err(io::Error::last_os_error()),
         0 => {
             drop((ask, hear));
-            // SAFETY: no memory involved. It ends with who asks, and has no terminal.
+            // SAFETY: no memory involved. It ends with who asks.
             unsafe {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 libc::setsid();
             }
             // Whatever happens, it does not go on as its parent.
-            let serve = || serve(places, &questions, &answers);
+            let serve = || {
+                keep_only(vec![questions.as_raw_fd(), answers.as_raw_fd()])?;
+                serve(places, &questions, &answers)
+            };
             let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(serve));
             // SAFETY: ends the process.
             unsafe { libc::_exit(0) }

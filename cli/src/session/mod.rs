@@ -37,7 +37,7 @@ pub use asker::abandon as release_terminal;
 pub use asker::end as end_questions;
 pub use end::End;
 pub use filler::{fill_elsewhere, Fills};
-pub use gofer::{gofer, lender};
+pub use gofer::{gofer, keep_only, lender};
 pub use held::{open as open_held, source as open_source, source_in as open_source_in, spool};
 pub use here::Here;
 use image::open_image;
