@@ -59,7 +59,7 @@ pub use rootfs::{
     of_nothing as without_root, of_nothing_but as without_root_but,
 };
 pub use scratch::{directory as temporary_directory, place as temporary_place};
-pub use secrets::know as know_secrets;
+pub use secrets::{know as know_secrets, read_once as read_secrets};
 pub use target::{container, lock_replaced, locked, Target, Want};
 pub use teller::start as start_teller;
 
