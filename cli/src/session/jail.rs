@@ -152,9 +152,11 @@ pub(super) fn enter(
             let written = if access == Access::Write { shared } else { &[] };
             let opener = opener::start(opened, written, shared, global)?;
             tane::images::open_by(move |path, write, flags| opener.open(path, write, flags));
-            if !needs.opens {
+            // What copies are written to, this process does not open.
+            let (opens, shared) = (needs.opens, &needs.sources);
+            needs.trees.retain(|dir| opens && shared.contains(dir));
+            if !opens {
                 needs.sources.clear();
-                needs.trees.clear();
             }
         }
         for path in &needs.trees {

@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use tane::images::{Format, Packer};
+use tane::images::{open_host_file, Format, Packer};
 use tane_copy::patterns::Excludes;
 use tane_make::container::of_archive;
 
@@ -90,6 +90,11 @@ impl Args {
     /// Whether it writes to an image.
     pub fn extracts(&self) -> bool {
         matches!(self.what, What::Extract { .. })
+    }
+
+    /// Whether it makes a file on the host.
+    pub fn makes_a_file(&self) -> bool {
+        matches!(&self.what, What::Create { archive, .. } if archive != "-")
     }
 }
 
@@ -275,7 +280,7 @@ fn extract(what: &What, common: &Common, global: &Global) -> Result<Report> {
     let fail = |e: io::Error| archive_failure(archive, &e);
     let input: Box<dyn Read + Send> = match archive.as_bytes() {
         b"-" => Box::new(io::stdin()),
-        _ => Box::new(File::open(archive).map_err(fail)?),
+        _ => Box::new(open_host_file(Path::new(archive), false, 0).map_err(fail)?),
     };
     let input = BufReader::with_capacity(1 << 18, input);
     let mut input = tane::images::decompressed(input).map_err(fail)?;

@@ -262,6 +262,22 @@ fn a_session_opens_nothing_of_what_is_copied_or_shared_if_its_commands_need_not(
     // How who opens images has what lies in `out`.
     for (options, line, how) in [
         (&[][..], "cat /big; get /big out", [cannot, cannot]),
+        // Some command of it would open files of the host, where it may.
+        (
+            &[],
+            "cat /big; diff /big host:x; get /big out",
+            [cannot, cannot],
+        ),
+        (
+            &["--share", "out"],
+            "cat /big; tar create - /big; dmesg; get /big out",
+            [read, cannot],
+        ),
+        (
+            &["--share", "out"],
+            "cat /big; tar extract out/a.tar /; xattr set user.a --file out/a /big",
+            [read, written],
+        ),
         (
             &["--share", "out"],
             "cat /big; get /big out",

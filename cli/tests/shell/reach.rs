@@ -187,3 +187,31 @@ fn a_session_reads_from_servers_what_was_named_before_its_jail_closed() {
     assert!(said.contains("give it to tane sh as an image"), "{said}");
     assert_eq!(text(&output.stdout), "a.img");
 }
+
+#[test]
+fn archives_and_values_of_attributes_are_read_of_what_is_shared_and_no_other_file() {
+    if !has_kernel() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, "a.img");
+    s.write("tree/packed", b"packed");
+    succeed(s.command("tar", "-cf kept.tar tree").current_dir(s.path()));
+    s.write("shared/value", b"a value");
+    std::fs::copy(s.join("kept.tar"), s.join("shared/a.tar")).expect("a copy");
+    let session = |script: &str, code| {
+        let mut command = s.tane();
+        command.args(["sh", "-e", "--share", "shared", "a.img", "-c", script]);
+        exit(&mut command, code)
+    };
+    let script = "tar extract shared/a.tar /; xattr set user.v --file shared/value /tree/packed;
+        cat /tree/packed; xattr get user.v /tree/packed";
+    assert_eq!(text(&session(script, 0).stdout), "packeda value");
+    for script in [
+        "tar extract kept.tar /",
+        "xattr set user.v --file kept.tar /tree/packed",
+    ] {
+        let said = text(&session(script, 1).stderr);
+        assert!(said.contains("kept.tar: Permission denied"), "{said}");
+    }
+}
