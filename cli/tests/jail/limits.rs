@@ -121,7 +121,7 @@ fn who_keeps_a_command_from_ending_in_time_is_killed() {
     image(&s, 0);
     // It has to begin, and to be stopped, by then.
     let command = reading(&s, &["--time-limit=15"]);
-    let mut thread = Prisoner::writing_to(&command.0, STDOUT);
+    let thread = Prisoner::writing_to(&command.0, STDOUT);
     // While all threads are stopped nobody takes the alarm.
     let mut others = threads(command.0.id());
     others.retain(|tid| *tid != thread.tid());
