@@ -56,7 +56,11 @@ fn with<T>(work: impl FnOnce(&mut State) -> T) -> T {
 pub fn declare(needs: Needs) {
     with(|state| match &mut state.needs {
         _ if state.entered => {}
-        Some(session) if session.session.is_some() => session.images.extend(needs.images),
+        Some(session) if session.session.is_some() => {
+            let access = session.session.unwrap_or(Access::Read);
+            let images = needs.images.into_iter().map(|(at, _)| (at, access));
+            session.images.extend(images);
+        }
         _ => state.needs = Some(needs),
     });
 }
@@ -103,6 +107,7 @@ pub(super) fn enter(
         }
         let mut needs = state.needs.take().unwrap_or_default();
         if needs.images.is_empty() || needs.session.is_some() {
+            let access = needs.session.unwrap_or(access);
             needs.images.extend(image.map(|at| (at.clone(), access)));
         }
         let layers = |(at, _): &(ImagePath, Access)| at.layers().count();
@@ -111,12 +116,12 @@ pub(super) fn enter(
         // Who has locked an image, for the message.
         jail.read("/proc/locks");
         for (at, access) in &needs.images {
-            let image = &at.outermost().image;
-            let access = needs.session.unwrap_or(*access);
-            let own = needs.own_options.iter().find(|(named, _)| named == image);
-            allow_image(&mut jail, image, access, own.map_or(global, |(_, own)| own));
+            allow_image(&mut jail, &at.outermost().image, *access, global);
         }
-        let all = needs.own_options.iter().map(|(_, own)| own);
+        for (image, access, own) in &needs.own_options {
+            allow_image(&mut jail, image, *access, own);
+        }
+        let all = needs.own_options.iter().map(|(.., own)| own);
         let all: Vec<_> = std::iter::once(global).chain(all).collect();
         let mut beside = Vec::new();
         for global in &all {
@@ -193,7 +198,7 @@ pub(super) fn enter(
                 target::look_at_temporary_files();
             }
         }
-        let named = needs.images.iter().map(|(at, _)| &at.outermost().image);
+        let named = needs.named();
         let remote = named.chain(&beside).filter(|image| is_remote(image));
         let logins = all.iter().flat_map(|global| global.logins.iter().cloned());
         servers::start(remote.map(PathBuf::as_path), logins)?;

@@ -92,6 +92,14 @@ impl Args {
         matches!(self.what, What::Extract { .. })
     }
 
+    /// Where in an image it unpacks.
+    pub fn dest(&self) -> Option<&OsString> {
+        match &self.what {
+            What::Extract { dest, .. } => Some(dest),
+            What::Create { .. } => None,
+        }
+    }
+
     /// Whether it makes a file on the host.
     pub fn makes_a_file(&self) -> bool {
         matches!(&self.what, What::Create { archive, .. } if archive != "-")

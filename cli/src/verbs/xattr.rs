@@ -92,6 +92,20 @@ impl Args {
     pub fn changes(&self) -> bool {
         matches!(self.what, What::Set { .. } | What::Remove { .. })
     }
+
+    /// The files.
+    pub fn paths(&self) -> &[OsString] {
+        match &self.what {
+            What::List { paths, .. } | What::Get { paths, .. } | What::Remove { paths, .. } => {
+                paths
+            }
+            What::Set {
+                value_and_paths,
+                file,
+                ..
+            } => &value_and_paths[usize::from(file.is_none())..],
+        }
+    }
 }
 
 /// XATTR_SIZE_MAX

@@ -209,3 +209,34 @@ fn a_session_opens_no_image_for_writing_that_it_was_not_asked_to_write() {
         assert_eq!(writing, writes, "{options:?}");
     }
 }
+
+#[test]
+fn a_session_opens_for_writing_what_its_commands_write_to_and_no_other_image() {
+    if !has_prisoners() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, 0);
+    for name in ["golden.img", "new.img"] {
+        std::fs::copy(s.join("disk.img"), s.join(name)).expect("a copy");
+    }
+    for line in [
+        "cat /big; cp /big new.img:/x; ls golden.img:/",
+        "cat /big; ls golden.img:/; cd new.img:/; rm big",
+        "cat /big; open --overlay over golden.img; rm big; rm new.img:/big",
+    ] {
+        let mut command = s.tane();
+        command.args(["sh", "-c", line, "disk.img", "golden.img"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let command = Running(command.spawn().expect("tane"));
+        let _thread = Prisoner::writing_to(&command.0, STDOUT);
+        let opener = Line::of(command.0.id());
+        for name in ["disk.img", "golden.img"] {
+            let asked = |flags| opener.open(&s.join(name), flags);
+            assert_eq!(asked(libc::O_RDONLY), Ok(libc::O_RDONLY), "{line}: {name}");
+            assert_eq!(asked(libc::O_RDWR), Err(libc::EACCES), "{line}: {name}");
+        }
+        let new = opener.open(&s.join("new.img"), libc::O_RDWR);
+        assert_eq!(new, Ok(libc::O_RDWR), "{line}");
+    }
+}
