@@ -20,6 +20,7 @@ mod nested;
 mod network;
 mod opener;
 mod opening;
+mod parts;
 pub mod passing;
 mod prepared;
 mod redo;
@@ -55,6 +56,7 @@ pub use network::{
     attach as attach_network, begin as begin_network, begin_wire, impair as impair_network, Plug,
     WayOut,
 };
+pub use parts::{consists_of, is_same_file};
 pub use redo::prepare as write_back_as_a_whole;
 pub use rootfs::{
     of_directory as root_of_directory, of_file as root_of_file, of_image as root_of_image,
