@@ -12,7 +12,7 @@ mod sessions;
 pub use needs::Needs;
 pub use sessions::{begin_session, confines_session, enter_session, is_kept_from, Shared};
 
-use super::machine::{kernel_image, tiny_image};
+use super::machine::{kernel_image, plain_image, tiny_image};
 use super::{
     asker, filler, gofer, held, is_host_kernel, lower, memory, namer, opener, scratch, servers,
     target, traced, Access,
@@ -294,7 +294,7 @@ pub fn begin_making(image: &Path, mut needs: Needs, global: &Global) -> Result<(
     needs.again = true;
     declare(needs);
     let (kernel, tiny) = (kernel_image(global)?, tiny_image(global));
-    let tiny = tiny.or_else(tane::tiny_image);
+    let tiny = tiny.or_else(plain_image);
     enter(
         Some(&whole(image)),
         &[Some(&kernel), tiny.as_deref()],
