@@ -25,6 +25,7 @@ pub mod passing;
 mod prepared;
 mod redo;
 mod rootfs;
+pub mod saved;
 mod scratch;
 mod secrets;
 mod servers;

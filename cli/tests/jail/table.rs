@@ -149,6 +149,7 @@ const VERBS: &[Verb] = &[
     verb('E', 1, &["make-image", "tree.tar", "out/made.img"]),
     verb('P', 1, &["make-image", "oci", "out/made.img"]),
     verb('P', 1, &["make-image", "oci.toml", "out/made.img"]),
+    verb('P', 1, &["make-image", "saved", "out/made.img"]),
     Verb {
         who: Who::Step,
         ..verb('L', 2, &["resize", "written.img", "48M"])
@@ -249,8 +250,14 @@ impl Setting {
         succeed(s.command("tar", "-cf tree.tar tree").current_dir(s.path()));
         let layout = "table = 'gpt'\n[[partition]]\ntype = 'root'\nfs = 'ext4'\nsource = 'tree'\n";
         s.write("disk.toml", layout.as_bytes());
-        let images = "l = Layout()\nl.add('app:a', l.image([LOWER]))\nl.write('oci')";
+        let images = "l = Layout()\nl.add('app:a', l.image([LOWER]))\nl.write('oci')\n\
+                      write('saved.tar', legacy([('app:a', [LOWER, UPPER])]))";
         container_images(&s, images);
+        s.write("saved/other", b"");
+        succeed(
+            s.command("tar", "-xf ../saved.tar")
+                .current_dir(s.join("saved")),
+        );
         let layout = layout.replace("'tree'", "'oci'");
         s.write("oci.toml", layout.as_bytes());
         s.write("outside/secret", b"a secret");
