@@ -204,7 +204,7 @@ fn a_key_that_can_be_read_once_opens_a_volume_for_all_steps_of_a_resize() {
         return;
     }
     let s = Scratch::new();
-    let key: Vec<u8> = (0..20_000u32).map(|n| (n * n >> 7) as u8).collect();
+    let key: Vec<u8> = (0..20_000u32).map(|n| ((n * n) >> 7) as u8).collect();
     sealed(&s, &key, b"data inside");
     for wanted in ["-6M", "max"] {
         succeed(s.tool("mkfifo").arg(s.join("pipe")));
