@@ -6,7 +6,7 @@
 
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
-use crate::session::is_without_jail;
+use crate::session::{confines_session, is_without_jail, keep_only};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -39,14 +39,15 @@ static AT_HAND: Mutex<Option<Guard>> = Mutex::new(None);
 static OF_SESSION: Mutex<Option<Arc<Child>>> = Mutex::new(None);
 
 impl Guard {
-    /// Before a kernel runs and before a jail is entered, but in a session.
+    /// Before a kernel runs and before a jail is entered, but in a session whose jail has
+    /// closed: this process looks, in that one.
     pub fn of(place: &Path, global: &Global) -> Result<Guard> {
         let fail = |e: io::Error| {
             let text = format!("{}: cannot be looked into: {e}", place.display());
             Failure::new(SOME_FAILED, text)
         };
         let place = place.canonicalize().map_err(fail)?;
-        let own = is_without_jail(global) || global.kept.is_session();
+        let own = is_without_jail(global) || confines_session();
         let child = match own {
             true => None,
             false => Some(start(std::slice::from_ref(&place)).map_err(fail)?),
@@ -182,13 +183,16 @@ fn start(places: &[PathBuf]) -> io::Result<Arc<Child>> {
         -1 => Err(io::Error::last_os_error()),
         0 => {
             drop((ask, hear));
-            // SAFETY: no memory involved. It ends with who asks, and has no terminal.
+            // SAFETY: no memory involved. It ends with who asks.
             unsafe {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 libc::setsid();
             }
             // Whatever happens, it does not go on as its parent.
-            let serve = || serve(places, &questions, &answers);
+            let serve = || {
+                keep_only(vec![questions.as_raw_fd(), answers.as_raw_fd()])?;
+                serve(places, &questions, &answers)
+            };
             let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(serve));
             // SAFETY: ends the process.
             unsafe { libc::_exit(0) }

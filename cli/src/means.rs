@@ -5,7 +5,7 @@ use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use crate::session::{
-    fill_elsewhere, open_source, open_source_in, spool, temporary_place, Machine,
+    fill_elsewhere, open_source, open_source_in, saved, spool, temporary_place, Machine,
 };
 use crate::tools;
 use std::fs::File;
@@ -34,6 +34,10 @@ impl tane_make::Means for Means<'_> {
 
     fn open_in(&self, dir: &Path, name: &Path) -> io::Result<File> {
         open_source_in(dir, name)
+    }
+
+    fn is_saved(&self, dir: &Path) -> Option<bool> {
+        saved::known(dir)
     }
 
     fn spool(&self) -> io::Result<Spool> {

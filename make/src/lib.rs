@@ -82,7 +82,10 @@ pub use fill::into_new;
 pub use gather::{Gathered, Spec};
 pub use image::{image, Made, Terms};
 pub use means::{open_at_once, By, Direct, Means, Shown, Wanted};
-pub use oci::{is_layout as is_container_layout, may_be as may_be_container, Choice};
+pub use oci::{
+    is_layout as is_container_layout, is_list as is_list_of_saved, list_of_saved,
+    may_be as may_be_container, Choice,
+};
 pub use order::Order;
 pub use plan::{Identity, Plan};
 pub use tool::Tool;

@@ -67,6 +67,12 @@ pub trait Means: Sync {
         open_at_once(&dir.join(name))
     }
 
+    /// Whether this directory holds what `docker save` writes, if somebody else has looked:
+    /// then nobody does here.
+    fn is_saved(&self, _dir: &Path) -> Option<bool> {
+        None
+    }
+
     /// An empty temporary file without a name, for what is unpacked.
     fn spool(&self) -> io::Result<Spool> {
         Spool::new(&self.temporary())

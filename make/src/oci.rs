@@ -17,9 +17,10 @@ mod store;
 use super::piece::Piece;
 use crate::means::Means;
 pub use choose::Choice;
+pub use saved::is_list;
 use sha2::{Digest as _, Sha256};
 use std::io::{self, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 pub use store::Store;
 use tane::images::{decompressed, most_unpacked};
 
@@ -69,6 +70,11 @@ pub fn may_be(dir: &Path) -> bool {
 pub fn is_layout(dir: &Path) -> bool {
     let names = [layout::MARK, layout::INDEX];
     names.iter().all(|name| dir.join(name).is_file())
+}
+
+/// The list of images in a directory that could be what `docker save` writes: by its name.
+pub fn list_of_saved(dir: &Path) -> PathBuf {
+    dir.join(saved::MANIFEST)
 }
 
 /// `wanted` chooses among several images.

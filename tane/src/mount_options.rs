@@ -4,7 +4,7 @@ use crate::error::{Context, Errno, Error, Result};
 use crate::kernel::Kernel;
 use crate::mount::Mount;
 use crate::path::with_cstr;
-use crate::probe;
+use crate::probe::{self, FileSystem};
 use crate::progress::Step;
 use crate::sys::{Fd, SysResult};
 use std::ffi::{CStr, OsStr};
@@ -63,6 +63,16 @@ impl MountOptions {
     /// The type, such as "ext4" or "tmpfs"; else it is recognised.
     pub fn fstype(&mut self, fstype: impl Into<String>) -> &mut Self {
         self.fstype = Some(fstype.into());
+        self
+    }
+
+    /// What was recognised on the device just before: it is not read for that again.
+    #[doc(hidden)]
+    pub fn recognised(&mut self, found: &FileSystem) -> &mut Self {
+        let is_mounted = probe::description(&found.fstype).is_none();
+        if self.fstype.is_none() && is_mounted {
+            self.fstype = Some(found.fstype.clone());
+        }
         self
     }
 

@@ -140,7 +140,7 @@ fn confine(socket: &File, mut kept: Vec<RawFd>, jail: &Jail) -> io::Result<()> {
 }
 
 /// Closes all descriptors but these; the standard ones lead nowhere.
-pub(super) fn keep_only(mut kept: Vec<RawFd>) -> io::Result<()> {
+pub fn keep_only(mut kept: Vec<RawFd>) -> io::Result<()> {
     kept.sort_unstable();
     // SAFETY: descriptors of this process, which uses no others.
     unsafe {

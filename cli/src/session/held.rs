@@ -23,14 +23,15 @@ struct Held {
     temporary: Option<(PathBuf, File)>,
     /// What an image is made of, once for each time that it is named.
     sources: Vec<(PathBuf, io::Result<File>)>,
-    spool: Option<Spool>,
+    /// One for each file system that archives go to.
+    spools: Vec<Spool>,
 }
 
 static HELD: Mutex<Held> = Mutex::new(Held {
     images: Vec::new(),
     temporary: None,
     sources: Vec::new(),
-    spool: None,
+    spools: Vec::new(),
 });
 
 fn held<T>(work: impl FnOnce(&mut Held) -> T) -> T {
@@ -62,16 +63,19 @@ pub(super) fn hold_temporary() -> Result<()> {
 /// Who opens what lies in directories of which an image is made, if that is not this process.
 static OPENER: OnceLock<Opener> = OnceLock::new();
 
-/// The files of which an image is made, and one without a name to unpack them into.
-pub(super) fn hold_sources(sources: &[PathBuf]) {
+/// The files of which an image is made, and files without a name to unpack them into, one for
+/// each of so many file systems.
+pub(super) fn hold_sources(sources: &[PathBuf], systems: usize) {
     // Where there is no room for one, that is told when something is to be unpacked.
-    let spool = Spool::new(&scratch::place()).ok();
+    let place = scratch::place();
+    let spools = (0..systems).map_while(|_| Spool::new(&place).ok());
+    let spools = spools.collect();
     // Who writes to two pipes in turn is not waited for.
     let all = sources
         .iter()
         .map(|path| (path.clone(), open_at_once(path)));
     let all: Vec<_> = all.collect();
-    held(|held| (held.sources, held.spool) = (all, spool));
+    held(|held| (held.sources, held.spools) = (all, spools));
 }
 
 /// What is in directories this process opens.
@@ -120,9 +124,9 @@ pub fn source_in(dir: &Path, name: &Path) -> io::Result<File> {
     }
 }
 
-/// The file to unpack into.
+/// A file to unpack into.
 pub fn spool() -> io::Result<Spool> {
-    held(|held| held.spool.take()).map_or_else(|| Spool::new(&scratch::place()), Ok)
+    held(|held| held.spools.pop()).map_or_else(|| Spool::new(&scratch::place()), Ok)
 }
 
 /// The image's file, for reading, and for writing where the verb writes.

@@ -70,6 +70,9 @@ pub(super) fn mount_volume(
         global,
     };
     attempt.check_type(access)?;
+    if let Some(found) = attempt.found() {
+        options.recognised(found);
+    }
     let log = machine.kernel.dmesg().len();
     let image = machine.opened()?;
     let mount = image.mount_device(&device, at.selector.as_ref(), &options);

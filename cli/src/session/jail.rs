@@ -12,7 +12,7 @@ mod sessions;
 pub use needs::Needs;
 pub use sessions::{begin_session, confines_session, enter_session, is_kept_from, Shared};
 
-use super::machine::{kernel_image, tiny_image};
+use super::machine::{kernel_image, plain_image, tiny_image};
 use super::{
     asker, filler, gofer, held, is_host_kernel, lower, memory, namer, opener, scratch, servers,
     target, traced, Access,
@@ -56,7 +56,11 @@ fn with<T>(work: impl FnOnce(&mut State) -> T) -> T {
 pub fn declare(needs: Needs) {
     with(|state| match &mut state.needs {
         _ if state.entered => {}
-        Some(session) if session.session.is_some() => session.images.extend(needs.images),
+        Some(session) if session.session.is_some() => {
+            let access = session.session.unwrap_or(Access::Read);
+            let images = needs.images.into_iter().map(|(at, _)| (at, access));
+            session.images.extend(images);
+        }
         _ => state.needs = Some(needs),
     });
 }
@@ -103,6 +107,7 @@ pub(super) fn enter(
         }
         let mut needs = state.needs.take().unwrap_or_default();
         if needs.images.is_empty() || needs.session.is_some() {
+            let access = needs.session.unwrap_or(access);
             needs.images.extend(image.map(|at| (at.clone(), access)));
         }
         let layers = |(at, _): &(ImagePath, Access)| at.layers().count();
@@ -111,12 +116,12 @@ pub(super) fn enter(
         // Who has locked an image, for the message.
         jail.read("/proc/locks");
         for (at, access) in &needs.images {
-            let image = &at.outermost().image;
-            let access = needs.session.unwrap_or(*access);
-            let own = needs.own_options.iter().find(|(named, _)| named == image);
-            allow_image(&mut jail, image, access, own.map_or(global, |(_, own)| own));
+            allow_image(&mut jail, &at.outermost().image, *access, global);
         }
-        let all = needs.own_options.iter().map(|(_, own)| own);
+        for (image, access, own) in &needs.own_options {
+            allow_image(&mut jail, image, *access, own);
+        }
+        let all = needs.own_options.iter().map(|(.., own)| own);
         let all: Vec<_> = std::iter::once(global).chain(all).collect();
         let mut beside = Vec::new();
         for global in &all {
@@ -152,9 +157,11 @@ pub(super) fn enter(
             let written = if access == Access::Write { shared } else { &[] };
             let opener = opener::start(opened, written, shared, global)?;
             tane::images::open_by(move |path, write, flags| opener.open(path, write, flags));
-            if !needs.opens {
+            // What copies are written to, this process does not open.
+            let (opens, shared) = (needs.opens, &needs.sources);
+            needs.trees.retain(|dir| opens && shared.contains(dir));
+            if !opens {
                 needs.sources.clear();
-                needs.trees.clear();
             }
         }
         for path in &needs.trees {
@@ -168,7 +175,8 @@ pub(super) fn enter(
         if needs.holds {
             let sources = std::mem::take(&mut needs.sources).into_iter();
             let (dirs, files): (Vec<_>, Vec<_>) = sources.partition(|path| path.is_dir());
-            held::hold_sources(&files);
+            let systems = needs.fills.as_ref().map_or(1, |fills| fills.systems);
+            held::hold_sources(&files, systems);
             if !dirs.is_empty() {
                 held::open_by(opener::start(Jail::new(), &[], &dirs, global)?);
                 needs.handed = true;
@@ -190,7 +198,7 @@ pub(super) fn enter(
                 target::look_at_temporary_files();
             }
         }
-        let named = needs.images.iter().map(|(at, _)| &at.outermost().image);
+        let named = needs.named();
         let remote = named.chain(&beside).filter(|image| is_remote(image));
         let logins = all.iter().flat_map(|global| global.logins.iter().cloned());
         servers::start(remote.map(PathBuf::as_path), logins)?;
@@ -286,7 +294,7 @@ pub fn begin_making(image: &Path, mut needs: Needs, global: &Global) -> Result<(
     needs.again = true;
     declare(needs);
     let (kernel, tiny) = (kernel_image(global)?, tiny_image(global));
-    let tiny = tiny.or_else(tane::tiny_image);
+    let tiny = tiny.or_else(plain_image);
     enter(
         Some(&whole(image)),
         &[Some(&kernel), tiny.as_deref()],

@@ -32,6 +32,8 @@ pub enum OnlyReads {
 #[derive(Default)]
 struct Inner {
     only_reads: Option<OnlyReads>,
+    /// Images that it does not write to, while it does to others.
+    read: Vec<PathBuf>,
     here: Option<Here>,
     images: Vec<Image>,
     kernel: Option<tane::Kernel>,
@@ -83,6 +85,13 @@ impl Kept {
             inner.only_reads = Some(why);
         }
         Access::Read
+    }
+
+    /// None of its commands that were known when it began writes to these.
+    pub fn only_reads_these(&self, files: impl Iterator<Item = PathBuf>) {
+        if let Some(mut inner) = self.inner() {
+            inner.read = files.collect();
+        }
     }
 
     /// An error if the session does not have that done to an image.
@@ -247,6 +256,10 @@ impl Inner {
             Some(OnlyReads::Unasked) if !forgets => {
                 let failure = failure("commands that are typed, or come by a pipe, only read");
                 Err(failure.remedy("tane sh --rw writes, and so do commands of -c and -f"))
+            }
+            None if !forgets && self.read.contains(&real(image)) => {
+                let failure = failure("no command was known to write to it when the session began");
+                Err(failure.remedy("tane sh --rw writes to all its images"))
             }
             _ => Ok(()),
         }

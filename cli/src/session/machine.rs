@@ -6,7 +6,7 @@ use crate::failure::{Failure, Result};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tane::{BootedImage, Disk, Image, ImagePath, Outer, ToBoot, Volume, Volumes};
 use tane_linux::Errno;
 use tane_make::Wanted;
@@ -62,7 +62,7 @@ impl Machine {
         // used again, and these have no use for much.
         const LITTLE: u64 = 64 << 20;
         let plain = wanted.plain;
-        let tiny = tane::tiny_image().filter(|_| plain && global.kernel.is_none());
+        let tiny = plain_image().filter(|_| plain && global.kernel.is_none());
         let image = tiny.map_or_else(|| kernel_image(global), Ok)?;
         let memory = global.memory.or(plain.then_some(LITTLE));
         let builder = builder(&image, memory, global).working_set(wanted.working_set);
@@ -300,7 +300,7 @@ pub(super) fn no_start(e: tane::Error) -> Failure {
 pub(super) fn kernel_image(global: &Global) -> Result<PathBuf> {
     let path = match &global.kernel {
         Some(path) => path.clone(),
-        None => tane::default_image().map_err(no_start)?,
+        None => default_image()?,
     };
     let wrong = match path.metadata() {
         _ if is_host_kernel(global) => return Ok(path),
@@ -321,13 +321,29 @@ pub(super) fn kernel_image(global: &Global) -> Result<PathBuf> {
     Err(failure.remedy(remedy))
 }
 
+/// Where it is when nobody says, which is looked for once.
+fn default_image() -> Result<PathBuf> {
+    static FOUND: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(found) = FOUND.get() {
+        return Ok(found.clone());
+    }
+    let found = tane::default_image().map_err(no_start)?;
+    Ok(FOUND.get_or_init(|| found).clone())
+}
+
+/// The tiny one beside it, in the same way.
+pub(super) fn plain_image() -> Option<PathBuf> {
+    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+    FOUND.get_or_init(tane::tiny_image).clone()
+}
+
 /// What serves plain images, unless somebody wants something else.
 pub(super) fn tiny_image(global: &Global) -> Option<PathBuf> {
     let any = global.kernel.is_none() && global.fs.is_none() && global.verity.is_none();
     // It has no overlayfs.
     let any = any && (global.lower.is_empty() || global.alone);
     match any && global.with.is_empty() && global.cpus.unwrap_or(1) == 1 {
-        true => tane::tiny_image(),
+        true => plain_image(),
         false => None,
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod apart;
 mod asker;
+mod begin;
 mod choose;
 mod end;
 mod filler;
@@ -19,10 +20,12 @@ mod nested;
 mod network;
 mod opener;
 mod opening;
+mod parts;
 pub mod passing;
 mod prepared;
 mod redo;
 mod rootfs;
+pub mod saved;
 mod scratch;
 mod secrets;
 mod servers;
@@ -35,9 +38,10 @@ pub mod victim;
 pub use asker::abandon as release_terminal;
 #[cfg(feature = "fuse")]
 pub use asker::end as end_questions;
+pub use begin::{begin, begun_with, declare_images, Written};
 pub use end::End;
 pub use filler::{fill_elsewhere, Fills};
-pub use gofer::{gofer, lender};
+pub use gofer::{gofer, keep_only, lender};
 pub use held::{open as open_held, source as open_source, source_in as open_source_in, spool};
 pub use here::Here;
 use image::open_image;
@@ -53,13 +57,14 @@ pub use network::{
     attach as attach_network, begin as begin_network, begin_wire, impair as impair_network, Plug,
     WayOut,
 };
+pub use parts::{consists_of, is_same_file};
 pub use redo::prepare as write_back_as_a_whole;
 pub use rootfs::{
     of_directory as root_of_directory, of_file as root_of_file, of_image as root_of_image,
     of_nothing as without_root, of_nothing_but as without_root_but,
 };
 pub use scratch::{directory as temporary_directory, place as temporary_place};
-pub use secrets::know as know_secrets;
+pub use secrets::{know as know_secrets, read_once as read_secrets};
 pub use target::{container, lock_replaced, locked, Target, Want};
 pub use teller::start as start_teller;
 
@@ -68,11 +73,10 @@ use crate::expand::{self, Meant};
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use crate::names::plain;
-use crate::shell::Named;
 use crate::tell;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use tane::{Address, Files, HostFiles, ImagePath};
 use tane_linux::{Errno, Host, Linux, Root, Sys};
@@ -116,37 +120,6 @@ fn parse(argument: &OsStr, global: &Global) -> Result<Address> {
 pub fn image_path(argument: &OsStr, global: &Global) -> Result<ImagePath> {
     let at = Address::parse_image(argument, &host_files(global));
     nested(at.map_err(|e| Failure::address(argument, &e))?, global)
-}
-
-/// A session begins with these images, and will open those of `later`, each with its
-/// options, and the files of the host that are named there. It reads and writes files of the
-/// host beneath `shared`.
-pub fn begin(
-    images: &[OsString],
-    later: Named,
-    shared: &[PathBuf],
-    access: Access,
-    global: &Global,
-) -> Result<()> {
-    let mut all = Vec::new();
-    for image in images {
-        let at = Address::parse_image(image, &host_files(global));
-        all.push((at.map_err(|e| Failure::address(image, &e))?.image, None));
-    }
-    // Once the jail has closed, nobody opens them.
-    let options = later.images.iter().map(|(_, own)| own);
-    for global in std::iter::once(global).chain(options) {
-        global.kept.read_secrets(global);
-    }
-    let named = later.images.into_iter();
-    all.extend(named.map(|(image, own)| (image, Some(own))));
-    let files = jail::Shared {
-        dirs: shared,
-        sources: &later.sources,
-        dests: &later.dests,
-        is_opened: later.opens,
-    };
-    jail::begin_session(all, &files, access, global)
 }
 
 /// An argument that only makes sense as a whole image, be it inside another.

@@ -7,7 +7,7 @@ use super::{jail, passing};
 use crate::args::Global;
 use crate::failure::{Failure, Result};
 use std::ffi::{CStr, CString, OsStr};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
@@ -126,6 +126,8 @@ fn open(path: &CStr, flags: i32, own: &Jail) -> io::Result<File> {
     if !own.names(&named, flags & libc::O_ACCMODE != libc::O_RDONLY) {
         return Err(io::Error::from_raw_os_error(libc::EACCES));
     }
+    // Before, as opening may do something, and after, as it may be another one by then.
+    check(&named.metadata()?)?;
     // SAFETY: a string that lives; the descriptor is nobody's yet.
     let file = unsafe {
         match libc::open(path.as_ptr(), flags | ALWAYS) {
@@ -133,16 +135,21 @@ fn open(path: &CStr, flags: i32, own: &Jail) -> io::Result<File> {
             fd => File::from_raw_fd(fd),
         }
     };
-    let kind = file.metadata()?.file_type();
-    if !kind.is_file() && !kind.is_block_device() {
-        return Err(io::Error::from_raw_os_error(libc::EACCES));
-    }
+    check(&file.metadata()?)?;
     // SAFETY: no memory involved. Whoever has it waits for its data.
     unsafe {
         let now = libc::fcntl(file.as_raw_fd(), libc::F_GETFL);
         libc::fcntl(file.as_raw_fd(), libc::F_SETFL, now & !libc::O_NONBLOCK);
     }
     Ok(file)
+}
+
+fn check(found: &Metadata) -> io::Result<()> {
+    let kind = found.file_type();
+    match kind.is_file() || kind.is_block_device() {
+        true => Ok(()),
+        false => Err(io::Error::from_raw_os_error(libc::EACCES)),
+    }
 }
 
 /// The answer to one of its requests.

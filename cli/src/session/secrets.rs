@@ -8,24 +8,34 @@ use crate::interrupt;
 use std::io::{BufRead, IsTerminal, Read, Write};
 use std::os::fd::RawFd;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard};
 
 /// Longest key, as cryptsetup has it, in bytes.
 const LONGEST: u64 = 8 << 20;
 
 /// What opens the images of this command, if that is known already.
-static KNOWN: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+static KNOWN: Mutex<Option<Vec<Vec<u8>>>> = Mutex::new(None);
 
-/// From now on these are what the command line names: nobody reads or asks for them again.
-pub fn know(secrets: Vec<Vec<u8>>) {
-    if !secrets.is_empty() {
-        let _ = KNOWN.set(secrets);
-    }
+fn known() -> MutexGuard<'static, Option<Vec<Vec<u8>>>> {
+    KNOWN.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Reads what the command line names: nobody reads it again, in this process or in one that it
+/// starts.
+pub fn read_once(global: &Global) -> Result<()> {
+    let secrets = given(global)?;
+    *known() = Some(secrets);
+    Ok(())
+}
+
+/// From now on these count as named there, too: nobody asks for them again.
+pub fn know(more: Vec<Vec<u8>>) {
+    known().get_or_insert_default().extend(more);
 }
 
 /// What the command line names.
 pub fn given(global: &Global) -> Result<Vec<Vec<u8>>> {
-    if let Some(known) = KNOWN.get() {
+    if let Some(known) = &*known() {
         return Ok(known.clone());
     }
     let mut secrets = Vec::new();

@@ -6,7 +6,7 @@ use crate::args::Global;
 use crate::failure::{Failure, Result};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use tane::{ImagePath, Volume};
+use tane::{FileSystem, ImagePath, Volume};
 
 /// Types that Linux only reads.
 const READ_ONLY: [&str; 10] = [
@@ -33,6 +33,11 @@ impl Attempt<'_> {
         list.iter().find(is_it)
     }
 
+    /// What is on it, as its first bytes tell.
+    pub fn found(&self) -> Option<&FileSystem> {
+        self.volume()?.found.as_ref()
+    }
+
     fn is_on_ddf(&self) -> bool {
         let list = self
             .machine
@@ -53,8 +58,7 @@ impl Attempt<'_> {
                 .failure(what)
                 .remedy("copy what is in it to where it can be changed"));
         }
-        let found = self.volume().and_then(|v| v.found.as_ref());
-        let found = found.map(|found| found.fstype.as_str());
+        let found = self.found().map(|found| found.fstype.as_str());
         let fstype = self.global.fs.as_deref().or(found).unwrap_or_default();
         match access == Access::Write && READ_ONLY.contains(&fstype) {
             true => Err(self.read_only_type(fstype)),

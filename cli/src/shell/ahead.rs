@@ -4,7 +4,8 @@
 use super::lexer::{self, Word, Words};
 use super::line::{Line, Own, What};
 use crate::args::{Global, Verb};
-use std::ffi::OsStr;
+use crate::session::Access;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tane::{Address, Files, HostFiles};
@@ -14,31 +15,34 @@ const FOR_FILES: [&str; 6] = ["cp", "diff", "get", "lcd", "put", "tar"];
 /// Commands in which it is one, also where names are those of an image's files.
 const FOR_IMAGES: [&str; 4] = ["close", "dmesg", "inspect", "open"];
 
+/// An image that a script names, and the options that it is opened with then.
+pub struct Image {
+    pub file: PathBuf,
+    pub access: Access,
+    pub options: Global,
+}
+
 /// What a script names.
 #[derive(Default)]
 pub struct Named {
     /// A command of it may write to images.
     pub writes: bool,
+    /// Those that may be written with the session's own options.
+    pub written: Vec<PathBuf>,
     /// A command of it may open files of the host in this process.
     pub opens: bool,
-    /// With the options of the commands that open them.
-    pub images: Vec<(PathBuf, Global)>,
+    pub images: Vec<Image>,
     /// What is copied in.
     pub sources: Vec<PathBuf>,
     /// Where to it is copied out.
     pub dests: Vec<PathBuf>,
 }
 
-/// What a script names. `inside`: the session begins in an image. Images that are not
+/// What a script names. `first`: the image in which the session begins. Images that are not
 /// there yet are left out, and so is what cannot be understood: the command says why when
 /// its turn comes.
-pub fn look(script: &[u8], inside: bool, global: &Global) -> Named {
-    let mut ahead = Ahead {
-        inside,
-        dir: PathBuf::new(),
-        global,
-        found: Named::default(),
-    };
+pub fn look(script: &[u8], first: Option<&Path>, global: &Global) -> Named {
+    let mut ahead = Ahead::new(first.is_some(), first, global);
     let mut text = Vec::new();
     for line in script.split_inclusive(|&b| b == b'\n') {
         text.extend_from_slice(line);
@@ -54,15 +58,40 @@ pub fn look(script: &[u8], inside: bool, global: &Global) -> Named {
     ahead.found
 }
 
+/// The images that one command names, of which nobody knows anything else before.
+pub fn images(words: Vec<Word>, inside: bool, global: &Global) -> Vec<PathBuf> {
+    let mut ahead = Ahead::new(inside, None, global);
+    ahead.look(words);
+    ahead.found.images.into_iter().map(|i| i.file).collect()
+}
+
 struct Ahead<'g> {
     inside: bool,
+    /// In which image the session will be, if that is known.
+    here: Option<PathBuf>,
+    /// And was before.
+    before: Option<PathBuf>,
+    /// What was opened with options of its own, by `open`.
+    own: Vec<(PathBuf, Global)>,
     /// Where `lcd` will have gone, from here.
     dir: PathBuf,
     global: &'g Global,
     found: Named,
 }
 
-impl Ahead<'_> {
+impl<'g> Ahead<'g> {
+    fn new(inside: bool, here: Option<&Path>, global: &'g Global) -> Ahead<'g> {
+        Ahead {
+            inside,
+            here: here.map(Path::to_owned),
+            before: None,
+            own: Vec::new(),
+            dir: PathBuf::new(),
+            global,
+            found: Named::default(),
+        }
+    }
+
     fn look(&mut self, words: Vec<Word>) {
         // What they stand for is looked for.
         let mut patterns = words.iter().filter(|word| word.pattern.is_some());
@@ -81,18 +110,102 @@ impl Ahead<'_> {
         self.found.writes |= writes(&line.what);
         self.found.opens |= self.opens(&line.what);
         let bare = FOR_IMAGES.contains(&verb) || !self.inside && !FOR_FILES.contains(&verb);
+        if let What::Own(Own::Open { image }) = &line.what {
+            if let Some(image) = self.image(image, true) {
+                self.own.retain(|(known, _)| *known != image);
+                self.own.push((image, options.clone()));
+            }
+        }
         for word in words.iter().skip(1) {
             if let Some(image) = self.image(word, bare) {
-                self.found.images.push((image, options.clone()));
+                self.names(image, Access::Read, &options);
             }
+        }
+        for image in self.written(&line.what, &words) {
+            self.names(image, Access::Write, &options);
         }
         match line.what {
             What::Own(Own::Lcd { dir: Some(dir) }) => self.dir.push(dir),
-            What::Own(Own::Cd { .. } | Own::Open { .. }) => self.inside = true,
+            What::Own(Own::Cd { dir }) if dir == "-" => {
+                let there = self.before.take();
+                self.goes(there);
+            }
+            What::Own(Own::Cd { dir }) => {
+                let there = self.image(&dir, !self.inside).or(self.here.clone());
+                self.goes(there);
+            }
+            What::Own(Own::Open { image }) => {
+                let there = self.image(&image, true);
+                self.goes(there);
+            }
             What::Own(Own::Get { dest, .. }) => self.found.dests.push(self.dir.join(dest)),
             What::Own(Own::Put { path, .. }) => self.found.sources.push(self.dir.join(path)),
             _ => {}
         }
+    }
+
+    fn goes(&mut self, there: Option<PathBuf>) {
+        self.inside = true;
+        self.before = std::mem::replace(&mut self.here, there);
+    }
+
+    /// An image is opened by a command with these options, unless it has its own.
+    fn names(&mut self, file: PathBuf, access: Access, options: &Global) {
+        let own = self.own.iter().find(|(known, _)| *known == file);
+        let is_known = |other: &Image| other.file == file && other.access == access;
+        let is_plain = own.is_none() && options.logins.len() == self.global.logins.len();
+        if is_plain && self.found.images.iter().any(is_known) {
+            return;
+        }
+        if own.is_none() && access == Access::Write {
+            self.found.written.push(file.clone());
+        }
+        self.found.images.push(Image {
+            options: own.map_or(options, |(_, own)| own).clone(),
+            file,
+            access,
+        });
+    }
+
+    /// The images that a command may write to, as far as its words tell.
+    fn written(&self, command: &What, words: &[OsString]) -> Vec<PathBuf> {
+        if !writes(command) {
+            return Vec::new();
+        }
+        let one = |word: &OsString| vec![word.clone()];
+        // Paths, which in an image are its own unless they name another, or whole images.
+        let (paths, images) = match command {
+            What::Own(Own::Put { dest, .. }) => (one(dest), Vec::new()),
+            What::Own(_) => return Vec::new(),
+            What::Verb(verb) => match &**verb {
+                Verb::Chmod(args) => (args.paths.clone(), Vec::new()),
+                Verb::Chown(args) => (args.paths.clone(), Vec::new()),
+                Verb::Convert(args) => (Vec::new(), one(&args.dest.clone().into())),
+                Verb::Cp(args) => (one(&args.dest), Vec::new()),
+                Verb::Fsck(args) => (Vec::new(), one(&args.image)),
+                Verb::Label(args) => (Vec::new(), one(&args.image)),
+                Verb::Ln(args) => (one(&args.link), Vec::new()),
+                Verb::Mkdir(args) => (args.paths.clone(), Vec::new()),
+                Verb::Mkfs(args) => (Vec::new(), one(&args.image)),
+                Verb::Mv(args) => ([&args.sources[..], &one(&args.dest)].concat(), Vec::new()),
+                Verb::Resize(args) => (Vec::new(), one(&args.image)),
+                Verb::Rm(args) => (args.paths.clone(), Vec::new()),
+                Verb::Tar(args) => (args.dest().map(one).unwrap_or_default(), Vec::new()),
+                Verb::Touch(args) => (args.paths.clone(), Vec::new()),
+                Verb::Trim(args) => (args.images.clone(), Vec::new()),
+                Verb::Truncate(args) => (args.paths.clone(), Vec::new()),
+                Verb::Uuid(args) => (Vec::new(), one(&args.image)),
+                Verb::Xattr(args) => (args.paths().to_vec(), Vec::new()),
+                _ => (words[1..].to_vec(), words[1..].to_vec()),
+            },
+        };
+        let here = || self.here.clone().filter(|_| self.inside);
+        let paths = paths.iter().filter_map(|path| {
+            let image = self.image(path, !self.inside);
+            image.or_else(here)
+        });
+        let images = images.iter().filter_map(|image| self.image(image, true));
+        paths.chain(images).collect()
     }
 
     /// Whether a command may open files of the host that it has no other process for, as those
@@ -107,8 +220,10 @@ impl Ahead<'_> {
             Verb::Ls(_) | Verb::Stat(_) | Verb::Tree(_) | Verb::Cp(_) | Verb::Mkdir(_) => false,
             Verb::Rm(_) | Verb::Mv(_) | Verb::Ln(_) | Verb::Chmod(_) | Verb::Chown(_) => false,
             Verb::Touch(_) | Verb::Truncate(_) | Verb::Trim(_) => false,
+            // What is read of the host the opener opens.
+            Verb::Dmesg(_) | Verb::Xattr(_) => false,
+            Verb::Tar(tar) => tar.makes_a_file(),
             Verb::Diff(diff) => self.is_on_host(&diff.old) || self.is_on_host(&diff.new),
-            Verb::Xattr(xattr) => xattr.reads_a_file(),
             _ => true,
         }
     }
@@ -174,23 +289,66 @@ mod tests {
         for (script, writes, opens) in [
             ("ls -l; cat f; get f; cd /x; find . -name x", false, false),
             ("cp f host:.; cp f -; xattr get user.v f", false, false),
-            ("tar create - .; diff a host:b", false, true),
+            ("tar create - .; dmesg", false, false),
+            ("tar create a.tar .", false, true),
+            ("diff a host:b", false, true),
             ("diff a b; ls *", false, false),
             ("cp host:*.txt .", true, true),
             ("put f", true, false),
-            ("tar extract - .", true, true),
+            ("tar extract - .; tar extract a.tar .", true, false),
             ("xattr set user.v x f", true, false),
-            ("xattr set user.v --file x f", true, true),
+            ("xattr set user.v --file x f", true, false),
             ("rm f", true, false),
             // What is quoted, or nobody understands, does nothing.
             ("echo 'rm f'; echo rm f # rm f", false, false),
             ("rm --no-such-option f", false, false),
         ] {
-            let found = look(script.as_bytes(), true, &Global::default());
+            let found = look(
+                script.as_bytes(),
+                Some(Path::new("none")),
+                &Global::default(),
+            );
             assert_eq!((found.writes, found.opens), (writes, opens), "{script}");
         }
         // Where there is no image yet, a name may be one of the host's.
-        let found = look(b"diff a b", false, &Global::default());
+        let found = look(b"diff a b", None, &Global::default());
         assert!(found.opens);
+    }
+
+    #[test]
+    fn it_is_known_which_image_a_command_writes_to() {
+        let s = tane_test_support::Scratch::new("ahead");
+        for name in ["a", "b", "c"] {
+            std::fs::write(s.join(name), "").expect("a file");
+        }
+        let at = |text: &str| text.replace('%', s.to_str().expect("UTF-8"));
+        for (script, written) in [
+            ("ls %/b:/; cp %/b:/x .; rm y", "a"),
+            ("cp x %/b:/; cat %/c:/f", "b"),
+            ("cd %/b:/; touch x; cd -; cat y", "b"),
+            ("cd %/b:/; cd %/c:/; cd -; touch x", "b"),
+            ("chmod 755 %/c:/f; tar extract %/b %/c:/", "c"),
+            ("mv %/b:/x y", "ab"),
+            ("rm *; rm %/b:/*", "ab"),
+            ("open %/b; xattr set user.a x f", "b"),
+            ("label %/c name; convert --force x %/b@1", "bc"),
+            // It is the overlay that is written.
+            ("open --overlay o %/b; rm x; rm %/b:/y", ""),
+            ("rm %/b:/y; open --overlay o %/b", "b"),
+            ("echo rm x; xattr get user.a x; cat %/b:/x", ""),
+        ] {
+            let first = s.join("a");
+            let found = look(at(script).as_bytes(), Some(&first), &Global::default());
+            let is_written = |i: &&Image| i.access == Access::Write && i.options.overlay.is_none();
+            let images = found.images.iter().filter(is_written);
+            let names = images.filter_map(|image| image.file.file_name());
+            let mut names: Vec<_> = names.filter_map(|name| name.to_str()).collect();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.concat(), written, "{script}");
+        }
+        let script = at("open --overlay o %/b; rm %/b:/y");
+        let found = look(script.as_bytes(), None, &Global::default());
+        assert!(found.images.iter().all(|i| i.options.overlay.is_some()));
     }
 }

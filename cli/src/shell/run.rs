@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result, INTERRUPTED, USAGE};
 use crate::interrupt;
 use crate::login;
 use crate::names::shown;
-use crate::session::{self, Access, Here, Kept, OnlyReads};
+use crate::session::{self, Access, Here, Kept, OnlyReads, Written};
 use crate::tell;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -66,15 +66,19 @@ pub fn run(settings: Settings, input: Option<Input>, global: &Global) -> Result<
         None => Input::Standard,
     };
     interrupt::begin_session(input.is_interactive());
-    let inside = !settings.images.is_empty();
-    let later = input
-        .script()
-        .map(|script| ahead::look(script, inside, &global));
-    let known = match (&later, input.ahead()) {
-        (Some(named), _) => Some(named.writes),
+    let first = settings.images.first();
+    let first = first.map(|image| session::begun_with(image, &global));
+    let first = first.transpose()?;
+    let look = |text: &[u8]| ahead::look(text, first.as_deref(), &global);
+    let later = input.script().map(look);
+    let (known, written) = match (&later, input.ahead()) {
+        (Some(named), _) => (Some(named.writes), named.written.clone()),
         // Of what comes with commands, nobody names what else is opened.
-        (None, Some(text)) => Some(ahead::look(&text, inside, &global).writes),
-        (None, None) => None,
+        (None, Some(text)) => {
+            let named = look(&text);
+            (Some(named.writes), named.written)
+        }
+        (None, None) => (None, Vec::new()),
     };
     let mut later = later.unwrap_or(Named {
         opens: true,
@@ -82,6 +86,10 @@ pub fn run(settings: Settings, input: Option<Input>, global: &Global) -> Result<
     });
     // An overlay is named to be written.
     let writes = settings.rw || known.unwrap_or(global.overlay.is_some());
+    let written = match known {
+        Some(_) if !settings.rw => Written::These(written),
+        _ => Written::All,
+    };
     let access = match (settings.read_only, writes) {
         (true, _) => global.kept.only_reads(OnlyReads::AsTold),
         (false, false) => global.kept.only_reads(OnlyReads::Unasked),
@@ -92,7 +100,7 @@ pub fn run(settings: Settings, input: Option<Input>, global: &Global) -> Result<
         (later.sources, later.dests) = Default::default();
     }
     let (images, shared) = (&settings.images, &settings.shared);
-    session::begin(images, later, shared, access, &global)?;
+    session::begin(images, later, shared, (access, written), &global)?;
     let mut shell = Shell {
         global,
         errexit: settings.errexit,
@@ -209,6 +217,13 @@ impl Shell {
 
     /// Runs one command.
     fn command(&mut self, words: Vec<Word>) -> Step {
+        if words.iter().any(|word| word.pattern.is_some()) && !session::confines_session() {
+            // What they stand for is looked for in the session's jail, which lets in the
+            // images of its first command.
+            let inside = self.global.kept.here().is_some();
+            let named = ahead::images(words.clone(), inside, &self.global);
+            session::declare_images(named);
+        }
         let mut next = patterns::expanded(words, &self.global);
         loop {
             match next.and_then(|words| self.step(words)) {

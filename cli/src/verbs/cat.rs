@@ -25,7 +25,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     let global = &global.copying();
     let mut out = Output::new();
     let mut buffer = vec![0; 1 << 20];
-    let code = for_each_image(&args.files, Access::Read, global, |root, items| {
+    for_each_image(&args.files, Access::Read, global, |root, items| {
         let mut all_well = true;
         for item in items {
             all_well &= match one(root, item.path(), &mut buffer, &mut out)? {
@@ -33,10 +33,10 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
                 Err(e) => item.complain(e),
             };
         }
+        // Whoever reads it need not wait until the image is closed.
+        out.flush()?;
         Ok(all_well)
-    })?;
-    out.flush()?;
-    Ok(code)
+    })
 }
 
 /// Outer failures concern the output, inner ones the file.

@@ -8,7 +8,9 @@ use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use crate::names;
 use crate::output::Output;
-use crate::session::{declare, finish, image_path, lock_replaced, Access, Making, Needs, Target};
+use crate::session::{
+    declare, finish, image_path, is_same_file, lock_replaced, Access, Making, Needs, Target,
+};
 use crate::tell;
 use serde_json::json;
 use std::ffi::OsString;
@@ -146,10 +148,4 @@ fn tell(args: &Args, decrypted: bool, told: serde_json::Value, global: &Global) 
 
 fn fail(path: &Path, text: &dyn std::fmt::Display) -> Failure {
     Failure::new(SOME_FAILED, format!("{}: {text}", path.display()))
-}
-
-fn is_same_file(a: &Path, b: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let id = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
-    id(a).is_some() && id(a) == id(b)
 }

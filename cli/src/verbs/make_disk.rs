@@ -64,7 +64,7 @@ fn confine(
     let needs = Needs::default().makes(making).fills(fills).temporary();
     let needs = files.paths().fold(needs, |needs, path| needs.change(path));
     let sources = layout.partitions.iter().flat_map(Partition::files);
-    begin_making(&args.image, reads(needs, sources), global)
+    begin_making(&args.image, reads(needs, sources, global)?, global)
 }
 
 fn told(placed: &Placed) -> serde_json::Value {

@@ -7,7 +7,7 @@ use crate::interrupt;
 use crate::means::Means;
 use crate::names;
 use crate::output::Output;
-use crate::session::{self, begin_making, lock_replaced, Fills, Making, Needs};
+use crate::session::{self, begin_making, lock_replaced, saved, Fills, Making, Needs};
 use crate::tell;
 use crate::verbs::make_disk;
 use std::os::unix::ffi::OsStrExt;
@@ -349,18 +349,22 @@ pub fn said(e: Error) -> Failure {
 }
 
 /// What takes archives apart does so in a jail in which it opens nothing: they are open before,
-/// or who opens files in an OCI image layout is another process. Who reads an ordinary
-/// directory opens what is in there, and takes nothing apart but layers on top of it.
-pub fn reads<'p>(needs: Needs, sources: impl Iterator<Item = &'p PathBuf>) -> Needs {
+/// or who opens files in a directory of container images is another process. Who reads an
+/// ordinary directory opens what is in there, and takes nothing apart but layers on top of it.
+pub fn reads<'p>(
+    mut needs: Needs,
+    sources: impl Iterator<Item = &'p PathBuf>,
+    global: &Global,
+) -> Result<Needs> {
     let mut are_met = true;
-    let needs = sources.fold(needs, |needs, path| {
-        are_met &= !path.is_dir() || is_container_layout(path);
-        needs.read(path)
-    });
-    match are_met {
+    for path in sources {
+        are_met &= !path.is_dir() || is_container_layout(path) || saved::is_it(path, global)?;
+        needs = needs.read(path);
+    }
+    Ok(match are_met {
         true => needs.holds(),
         false => needs,
-    }
+    })
 }
 
 /// Into a jail, for what reads archives and for the programs. Those of squashfs and erofs
@@ -369,7 +373,7 @@ fn confine(args: &Args, files: &Files, place: &Place, global: &Global) -> Result
     let sources = [&args.layer, &args.metadata, &args.xattrs, &args.selinux];
     let sources = sources.into_iter().flatten().chain([&args.source]);
     let needs = Needs::default().makes(place.making(files.paths(), args));
-    let needs = reads(needs, sources);
+    let needs = reads(needs, sources, global)?;
     let needs = needs.fills(Fills {
         file: files.filled()?,
         systems: 1,

@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::names;
 use crate::output::Output;
-use crate::session::{image_path, write_back_as_a_whole};
+use crate::session::{image_path, read_secrets, write_back_as_a_whole};
 use serde_json::json;
 use std::ffi::OsString;
 use steps::Steps;
@@ -56,6 +56,9 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     interrupt::be_orderly();
     let at = image_path(&args.image, global)?;
     write_back_as_a_whole(&at, global);
+    if !global.kept.is_session() {
+        read_secrets(global)?;
+    }
     let steps = Steps::new(&at, global);
     let (kind, place) = steps.look()?;
     let old = place.size();

@@ -8,15 +8,17 @@ use crate::guard;
 use crate::interrupt;
 use crate::names::plain;
 use crate::output::Output;
-use crate::session::{inner_path, Access, Session};
+use crate::session::{consists_of, declare, finish, inner_path, Access, Making, Needs, Session};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use tane::images::{Format, Packer};
+use tane::images::{open_host_file, Format, Packer};
+use tane::ImagePath;
 use tane_copy::patterns::Excludes;
 use tane_make::container::of_archive;
+use tane_make::file::Unfinished;
 
 /// Make a tar archive of files in an image, or unpack one into it
 #[derive(clap::Args)]
@@ -90,6 +92,19 @@ impl Args {
     /// Whether it writes to an image.
     pub fn extracts(&self) -> bool {
         matches!(self.what, What::Extract { .. })
+    }
+
+    /// Where in an image it unpacks.
+    pub fn dest(&self) -> Option<&OsString> {
+        match &self.what {
+            What::Extract { dest, .. } => Some(dest),
+            What::Create { .. } => None,
+        }
+    }
+
+    /// Whether it makes a file on the host.
+    pub fn makes_a_file(&self) -> bool {
+        matches!(&self.what, What::Create { archive, .. } if archive != "-")
     }
 }
 
@@ -201,15 +216,7 @@ fn create(
         io::ErrorKind::BrokenPipe => Failure::closed_pipe(),
         _ => archive_failure(archive, &e),
     };
-    // In the jail no file can be opened. It is emptied when the image is open.
-    let file = match archive.as_bytes() {
-        b"-" => None,
-        _ => {
-            let mut options = File::options();
-            let file = options.write(true).create(true).truncate(false);
-            Some(file.open(archive).map_err(fail)?)
-        }
-    };
+    let file = Archive::begin(archive, &sources[0], global)?;
     let session = Session::open(&sources[0], Access::Read, global)?;
     let root = session.root()?;
     let mut meant = Vec::new();
@@ -235,16 +242,7 @@ fn create(
         copy::totals(&planned, &excludes, interrupt::requested)
     });
     let report = Report::new(progress, global.verbose, global.quiet);
-    let out: Box<dyn Write + Send> = match file {
-        None => Box::new(io::stdout()),
-        Some(file) => {
-            // Not so a pipe or a device.
-            if file.metadata().is_ok_and(|m| m.is_file()) {
-                file.set_len(0).map_err(fail)?;
-            }
-            Box::new(file)
-        }
-    };
+    let out = file.writer().map_err(fail)?;
     let out = BufWriter::with_capacity(1 << 18, out);
     let mut out = Packer::new(out, packed).map_err(fail)?;
     let what = copy::What {
@@ -256,7 +254,66 @@ fn create(
     out.finish().map_err(fail)?;
     drop(root);
     session.close()?;
+    if !interrupt::requested() {
+        file.finish(archive)?;
+    }
     Ok(report)
+}
+
+/// Where an archive goes. In the jail no file can be opened.
+enum Archive {
+    Standard,
+    /// What is there, which is emptied when the image is open.
+    There(File),
+    /// It gets its name in the end.
+    New(Unfinished),
+}
+
+impl Archive {
+    fn begin(archive: &OsStr, source: &ImagePath, global: &Global) -> Result<Archive> {
+        let path = Path::new(archive);
+        if archive == "-" {
+            return Ok(Archive::Standard);
+        }
+        if path.symlink_metadata().is_err() {
+            let new = Unfinished::create(path, "tar")?;
+            declare(Needs::images([(source, Access::Read)]).makes(Making {
+                made: vec![new.path.clone()],
+                name: path.to_owned(),
+                replaces: false,
+            }));
+            return Ok(Archive::New(new));
+        }
+        if consists_of(source, path, global) {
+            let text = format!("{}: is a part of SOURCE itself", path.display());
+            return Err(Failure::new(SOME_FAILED, text));
+        }
+        let mut options = File::options();
+        let file = options.write(true).create(true).truncate(false).open(path);
+        file.map(Archive::There)
+            .map_err(|e| archive_failure(archive, &e))
+    }
+
+    fn writer(&self) -> io::Result<Box<dyn Write + Send>> {
+        Ok(match self {
+            Archive::Standard => Box::new(io::stdout()),
+            Archive::There(file) => {
+                // Not so a pipe or a device.
+                if file.metadata()?.is_file() {
+                    file.set_len(0)?;
+                }
+                Box::new(file.try_clone()?)
+            }
+            Archive::New(new) => Box::new(new.open().map_err(io::Error::other)?),
+        })
+    }
+
+    fn finish(self, archive: &OsStr) -> Result<()> {
+        match self {
+            Archive::New(new) => finish(new, Path::new(archive)),
+            Archive::Standard | Archive::There(_) => Ok(()),
+        }
+    }
 }
 
 fn extract(what: &What, common: &Common, global: &Global) -> Result<Report> {
@@ -275,7 +332,7 @@ fn extract(what: &What, common: &Common, global: &Global) -> Result<Report> {
     let fail = |e: io::Error| archive_failure(archive, &e);
     let input: Box<dyn Read + Send> = match archive.as_bytes() {
         b"-" => Box::new(io::stdin()),
-        _ => Box::new(File::open(archive).map_err(fail)?),
+        _ => Box::new(open_host_file(Path::new(archive), false, 0).map_err(fail)?),
     };
     let input = BufReader::with_capacity(1 << 18, input);
     let mut input = tane::images::decompressed(input).map_err(fail)?;

@@ -13,6 +13,7 @@ use std::ffi::{CStr, CString, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use tane::images::open_host_file;
 use tane_linux::{Errno, Fd, Target, Xattrs};
 
 /// List, read, set and remove extended attributes of files in an image
@@ -92,9 +93,18 @@ impl Args {
         matches!(self.what, What::Set { .. } | What::Remove { .. })
     }
 
-    /// Whether a file of the host has the value.
-    pub fn reads_a_file(&self) -> bool {
-        matches!(self.what, What::Set { file: Some(_), .. })
+    /// The files.
+    pub fn paths(&self) -> &[OsString] {
+        match &self.what {
+            What::List { paths, .. } | What::Get { paths, .. } | What::Remove { paths, .. } => {
+                paths
+            }
+            What::Set {
+                value_and_paths,
+                file,
+                ..
+            } => &value_and_paths[usize::from(file.is_none())..],
+        }
     }
 }
 
@@ -325,9 +335,8 @@ fn value(words: &[OsString], hex: bool, file: Option<PathBuf>) -> Result<(Vec<u8
         let mut value = Vec::new();
         let read = match file.as_os_str() == "-" {
             true => std::io::stdin().take(LONGEST + 1).read_to_end(&mut value),
-            false => {
-                std::fs::File::open(&file).and_then(|f| f.take(LONGEST + 1).read_to_end(&mut value))
-            }
+            false => open_host_file(&file, false, 0)
+                .and_then(|f| f.take(LONGEST + 1).read_to_end(&mut value)),
         };
         let fail = |e| Failure::new(SOME_FAILED, format!("{}: {e}", file.display()));
         read.map_err(fail)?;

@@ -320,3 +320,64 @@ fn an_archive_too_large_for_the_image_is_an_error_and_ends() {
     assert!(said.contains("no space left"), "{said}");
     assert_sound(&image);
 }
+
+#[test]
+fn an_archive_replaces_no_file_that_it_is_made_of() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    s.write("tree/f", b"data");
+    s.ext4("disk.img", Some(&s.join("tree")), 16);
+    let words = "create -q -f qcow2 -b disk.img -F raw top.qcow2";
+    succeed(&mut s.command("qemu-img", words));
+    std::os::unix::fs::symlink("disk.img", s.join("link.tar")).expect("a link");
+    let before = s.read("disk.img");
+    for (archive, source) in [
+        ("disk.img", "disk.img:/."),
+        ("link.tar", "disk.img:/."),
+        ("disk.img", "top.qcow2:/."),
+        ("top.qcow2", "top.qcow2:/f"),
+    ] {
+        let options = ["--force", "--compression=none"];
+        let mut tar = s.tane();
+        tar.args(["tar", "create"])
+            .args(options)
+            .args([archive, source]);
+        let said = text(&exit(&mut tar, 1).stderr);
+        assert!(said.contains("is a part of SOURCE itself"), "{said}");
+        assert!(s.read("disk.img") == before, "{archive} {source}");
+    }
+    // Others it does, where they lie.
+    s.write("old.tar", b"an older one");
+    succeed(s.tane().args(["tar", "create", "old.tar", "disk.img:/f"]));
+    let listed = succeed(&mut s.command("tar", "-tf old.tar")).stdout;
+    assert_eq!(text(&listed), "f\n");
+}
+
+#[test]
+fn nothing_is_left_of_an_archive_that_could_not_be_made() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    s.write("no.img", &[7; 1 << 20]);
+    exit(s.tane().args(["tar", "create", "new.tar", "no.img:/."]), 3);
+    s.write("tree/f", b"data");
+    s.ext4("disk.img", Some(&s.join("tree")), 16);
+    exit(
+        s.tane()
+            .args(["tar", "create", "new.tar", "disk.img:/none"]),
+        1,
+    );
+    let names = std::fs::read_dir(s.path()).expect("a listing");
+    let names = names.map(|name| name.expect("a name").file_name());
+    let names: Vec<_> = names.filter_map(|name| name.into_string().ok()).collect();
+    assert!(
+        !names.iter().any(|name| name.contains("new.tar")),
+        "{names:?}"
+    );
+    succeed(s.tane().args(["tar", "create", "new.tar", "disk.img:/f"]));
+    let listed = succeed(&mut s.command("tar", "-tf new.tar")).stdout;
+    assert_eq!(text(&listed), "f\n");
+}

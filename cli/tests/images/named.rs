@@ -1,4 +1,5 @@
-//! What a name's ending or an option says is made, or refused.
+//! What a name says: by its ending, which container is made; by all of it, whether a file is
+//! written that an image names.
 
 use crate::common::*;
 
@@ -120,4 +121,72 @@ fn an_archive_is_compressed_as_it_is_called() {
     let plain = ["tar", "create", "--compression=none", "b.gz", "g.img:/big"];
     succeed(s.tane().args(plain));
     assert!(s.read("b.gz").len() > big.len());
+}
+
+#[test]
+fn an_overlay_that_nothing_came_of_is_filled_the_next_time() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    s.write("no.qcow2", b"QFI\xfb and nothing more");
+    s.ext4("disk.img", None, 16);
+    let touched = |image: &str| [format!("{image}:/new")];
+    let mut first = s.tane();
+    first
+        .args(["--overlay=over", "touch"])
+        .args(touched("no.qcow2"));
+    assert!(!first.output().expect("tane").status.success());
+    succeed(
+        s.tane()
+            .args(["--overlay=over", "touch"])
+            .args(touched("disk.img")),
+    );
+    succeed(
+        s.tane()
+            .args(["--overlay=over", "ls"])
+            .args(touched("disk.img")),
+    );
+    // A word that is no image leaves nothing.
+    let mut wrong = s.tane();
+    wrong
+        .args(["--overlay=another", "touch"])
+        .args(touched("typo.img"));
+    assert!(!wrong.output().expect("tane").status.success());
+    assert!(!s.join("another").exists());
+}
+
+#[test]
+fn an_image_does_not_have_its_neighbours_written() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    s.ext4(".bashrc", None, 16);
+    let text = "# Disk DescriptorFile\nversion=1\nCID=fffffffe\nparentCID=ffffffff\n\
+                createType=\"monolithicFlat\"\nRW 32768 FLAT \"NAME\" 0\n";
+    s.write("evil.vmdk", text.replace("NAME", ".bashrc").as_bytes());
+    s.write("f", b"a file");
+    let before = s.read(".bashrc");
+    for words in [
+        &["cp", "f", "evil.vmdk:/"][..],
+        &["fsck", "--repair", "evil.vmdk"],
+    ] {
+        let said = crate::common::text(&exit(s.tane().args(words), 3).stderr);
+        assert!(said.contains("would have .bashrc written"), "{said}");
+    }
+    assert!(s.read(".bashrc") == before);
+    succeed(s.tane().args(["ls", "evil.vmdk"]));
+    // What has its name is written, and named.
+    std::fs::rename(s.join(".bashrc"), s.join("evil-flat.vmdk")).expect("rename");
+    s.write(
+        "evil.vmdk",
+        text.replace("NAME", "evil-flat.vmdk").as_bytes(),
+    );
+    let said = succeed(s.tane().args(["cp", "f", "evil.vmdk:/"]));
+    let said = crate::common::text(&said.stderr);
+    let (_, parts) = said
+        .split_once("these parts of it are written too: ")
+        .expect("parts");
+    assert!(parts.trim_end().ends_with("/evil-flat.vmdk"), "{said}");
 }

@@ -265,3 +265,27 @@ fn the_death_of_whoever_reads_a_copy_in_is_an_error() {
     let why = "the process that reads on the host has died";
     dies(&s, &["tree", "to.img:/"], why);
 }
+
+#[test]
+fn who_looks_into_what_would_be_replaced_has_a_pipe_each_way_and_no_terminal() {
+    use crate::common::terminal::Terminal;
+    if !has_prisoners() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, 0);
+    s.write("out/big", b"a file that may be an image");
+    let terminal = Terminal::new();
+    let mut command = s.tane();
+    command.args(["--json", "cp", "disk.img:/big", "out"]);
+    terminal.give(&mut command);
+    let command = Running(command.spawn().expect("tane"));
+    let pid = first_child(command.0.id());
+    let _thread = Prisoner::behind(pid, 1);
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("its files");
+    let open = open.filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok());
+    let mut open: Vec<_> = open.map(|to| to.to_string_lossy().into_owned()).collect();
+    open.retain(|to| to != "/dev/null");
+    let pipes = open.iter().filter(|to| to.starts_with("pipe:"));
+    assert_eq!((pipes.count(), open.len()), (2, 2), "{open:?}");
+}

@@ -103,12 +103,25 @@ fn time_has_a_limit_that_cannot_be_lifted() {
     let mut command = reading(&s, &["--time-limit=1"]);
     let status = command.0.wait().expect("it ends");
     assert_eq!(status.code(), Some(124));
-    // Whoever stops the thread that says so is killed a little later.
-    let command = reading(&s, &["--time-limit=5"]);
+    // Long enough to begin, and to look, whatever else the machine does.
+    let command = reading(&s, &["--time-limit=60"]);
     let mut thread = Prisoner::writing_to(&command.0, STDOUT);
     let kept = (0..4).filter(|id| thread.call(libc::SYS_timer_delete, &[*id]) == NOT_PERMITTED);
     assert_eq!(kept.count(), 1);
     refused(&thread.call(libc::SYS_setitimer, &[0, 0, 0]));
+}
+
+/// Whoever stops the thread that says that time is over is killed a little later.
+#[test]
+fn who_keeps_a_command_from_ending_in_time_is_killed() {
+    if !has_prisoners() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, 0);
+    // It has to begin, and to be stopped, by then.
+    let command = reading(&s, &["--time-limit=15"]);
+    let thread = Prisoner::writing_to(&command.0, STDOUT);
     // While all threads are stopped nobody takes the alarm.
     let mut others = threads(command.0.id());
     others.retain(|tid| *tid != thread.tid());

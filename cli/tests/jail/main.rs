@@ -7,9 +7,13 @@ mod jailed;
 mod prisoner;
 
 mod copy;
+mod diff;
 mod image;
 mod limits;
 mod making;
+#[cfg(feature = "fuse")]
+mod mount;
 mod programs;
 mod run;
+mod session;
 mod table;

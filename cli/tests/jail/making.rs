@@ -251,15 +251,29 @@ fn whoever_takes_an_archive_apart_opens_nothing_not_even_the_archive() {
         let words = format!("{how} {archive} tree");
         succeed(s.command("tar", &words).current_dir(s.path()));
     }
-    let layout = "l = Layout()\nl.add('app:a', l.image([LOWER, UPPER]))\nl.write('oci')";
+    let layout = "l = Layout()\nl.add('app:a', l.image([LOWER, UPPER]))\nl.write('oci')\n\
+                  write('saved.tar', legacy([('app:a', [LOWER, UPPER])]))";
     container_images(&s, layout);
+    std::fs::create_dir(s.join("saved")).expect("mkdir");
+    succeed(&mut s.command("tar", "-C saved -xf saved.tar"));
+    s.write(
+        "tree-too/manifest.json",
+        b"[{\"name\": \"a program's own\"}]",
+    );
     succeed(s.tool("mkfifo").arg(s.join("pipe")));
     s.write(
         "disk.toml",
         b"[[partition]]\nfs = 'ext4'\nsource = 'oci'\nlayer = ['tree.tar']\n\
           [[partition]]\ncopy-blocks = 'tree.tar.gz'\n",
     );
-    for source in ["tree.tar", "tree.tar.gz", "oci", "pipe", "disk.toml"] {
+    for source in [
+        "tree.tar",
+        "tree.tar.gz",
+        "oci",
+        "saved",
+        "pipe",
+        "disk.toml",
+    ] {
         let command = making_of(&s, source);
         if source == "pipe" {
             std::fs::copy(s.join("tree.tar"), s.join("pipe")).expect("a reader");
@@ -272,6 +286,8 @@ fn whoever_takes_an_archive_apart_opens_nothing_not_even_the_archive() {
             &s.join("tree/file"),
             &s.join("oci"),
             &s.join("oci/index.json"),
+            &s.join("saved"),
+            &s.join("saved/manifest.json"),
             std::path::Path::new(&temporary),
         ] {
             for how in [libc::O_RDONLY, libc::O_PATH] {
@@ -280,6 +296,11 @@ fn whoever_takes_an_archive_apart_opens_nothing_not_even_the_archive() {
             }
         }
     }
+    // A directory that is none of container images is read by who opens it.
+    let command = making_of(&s, "tree-too");
+    let mut thread = Prisoner::behind(command.0.id(), 1);
+    let own = path(&s.join("tree-too/manifest.json"));
+    done(&thread.open(&own, libc::O_RDONLY));
 }
 
 #[test]

@@ -3,8 +3,9 @@
 //! the attacks of prisoner/attacks.txt are tried in it.
 
 use crate::common::make::container_images;
+use crate::common::terminal::Terminal;
 use crate::common::*;
-use crate::jailed::{has_prisoners, image, Running, MANY};
+use crate::jailed::{first_child, has_prisoners, image, Running, MANY};
 use crate::prisoner::filter::Filters;
 use crate::prisoner::{attacks, listed, Prisoner};
 use std::collections::BTreeSet;
@@ -36,6 +37,8 @@ enum Who {
     Itself,
     /// The one that it started and that has filters.
     Child,
+    /// The first that it started.
+    First,
     /// What a child of its started: a program of the host.
     Grandchild,
     /// A child that waits for nobody: it is stopped when it is seen.
@@ -86,6 +89,10 @@ const VERBS: &[Verb] = &[
     Verb {
         who: Who::Child,
         ..verb('G', 1, &["--json", "cp", "--force", "disk.img:/big", "out"])
+    },
+    Verb {
+        who: Who::First,
+        ..verb('F', 1, &["--json", "cp", "disk.img:/big", "there"])
     },
     verb(
         'L',
@@ -142,6 +149,7 @@ const VERBS: &[Verb] = &[
     verb('E', 1, &["make-image", "tree.tar", "out/made.img"]),
     verb('P', 1, &["make-image", "oci", "out/made.img"]),
     verb('P', 1, &["make-image", "oci.toml", "out/made.img"]),
+    verb('P', 1, &["make-image", "saved", "out/made.img"]),
     Verb {
         who: Who::Step,
         ..verb('L', 2, &["resize", "written.img", "48M"])
@@ -242,11 +250,18 @@ impl Setting {
         succeed(s.command("tar", "-cf tree.tar tree").current_dir(s.path()));
         let layout = "table = 'gpt'\n[[partition]]\ntype = 'root'\nfs = 'ext4'\nsource = 'tree'\n";
         s.write("disk.toml", layout.as_bytes());
-        let images = "l = Layout()\nl.add('app:a', l.image([LOWER]))\nl.write('oci')";
+        let images = "l = Layout()\nl.add('app:a', l.image([LOWER]))\nl.write('oci')\n\
+                      write('saved.tar', legacy([('app:a', [LOWER, UPPER])]))";
         container_images(&s, images);
+        s.write("saved/other", b"");
+        succeed(
+            s.command("tar", "-xf ../saved.tar")
+                .current_dir(s.join("saved")),
+        );
         let layout = layout.replace("'tree'", "'oci'");
         s.write("oci.toml", layout.as_bytes());
         s.write("outside/secret", b"a secret");
+        s.write("there/big", b"a file that may be an image");
         let server = Server::of(s.read("disk.img"));
         succeed(
             s.tool("chown")
@@ -295,6 +310,7 @@ impl Setting {
         let pid = match verb.who {
             Who::Itself | Who::Briefly => command.0.id(),
             Who::Child => jailed_below(command.0.id(), 1, verb.filters),
+            Who::First => first_child(command.0.id()),
             Who::Grandchild => jailed_below(command.0.id(), 2, verb.filters),
             Who::Step => parent(parent(jailed_below(command.0.id(), 3, 1))),
         };
@@ -431,8 +447,22 @@ fn what_the_jail_allows_is_listed_with_its_reason() {
         let thread = Prisoner::behind(pid, 2);
         wrong.extend(listed::differences(&Filters::of(&thread), pid, 'M'));
     }
+    wrong.extend(of_who_asks(&setting));
     let all: Vec<_> = wrong.into_iter().collect();
     assert!(all.is_empty(), "docs/jail-calls.md:\n{}", all.join("\n"));
+}
+
+/// What is wrong with the list of the process that asks for passphrases, where there is a
+/// terminal. Nobody takes what the command writes.
+fn of_who_asks(setting: &Setting) -> Vec<String> {
+    let terminal = Terminal::new();
+    let mut command = setting.s.tane();
+    command.args(["cat", "disk.img:/big"]);
+    terminal.give(&mut command);
+    let command = Running(command.spawn().expect("tane"));
+    let pid = first_child(command.0.id());
+    let thread = Prisoner::behind(pid, 1);
+    listed::differences(&Filters::of(&thread), pid, 'Q')
 }
 
 /// One of each class; those that end the process, one for each call in the first class, in

@@ -233,3 +233,25 @@ fn a_disk_that_cannot_be_is_an_error_and_leaves_nothing() {
     let output = scratch.tane().args(args).output().expect("runs");
     assert!(text(&output.stderr).contains("--fs is said of each partition"));
 }
+
+#[test]
+fn several_partitions_are_made_of_archives_that_are_unpacked() {
+    if !has_kernel() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let mut layout = String::new();
+    for name in ["one", "two", "three"] {
+        scratch.write(&format!("{name}/file"), name.as_bytes());
+        let words = format!("-czf {name}.tar.gz -C {name} .");
+        succeed(scratch.command("tar", &words).current_dir(scratch.path()));
+        layout += &format!("[[partition]]\nfs = 'ext4'\nsource = '{name}.tar.gz'\n");
+    }
+    scratch.write("disk.toml", layout.as_bytes());
+    succeed(scratch.tane().args(["make-image", "disk.toml", "disk.img"]));
+    for (number, name) in ["one", "two", "three"].into_iter().enumerate() {
+        let file = format!("disk.img@{}:/file", number + 1);
+        let read = succeed(scratch.tane().args(["cat", &file])).stdout;
+        assert_eq!(text(&read), name);
+    }
+}

@@ -187,3 +187,69 @@ fn a_session_reads_from_servers_what_was_named_before_its_jail_closed() {
     assert!(said.contains("give it to tane sh as an image"), "{said}");
     assert_eq!(text(&output.stdout), "a.img");
 }
+
+#[test]
+fn archives_and_values_of_attributes_are_read_of_what_is_shared_and_no_other_file() {
+    if !has_kernel() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, "a.img");
+    s.write("tree/packed", b"packed");
+    succeed(s.command("tar", "-cf kept.tar tree").current_dir(s.path()));
+    s.write("shared/value", b"a value");
+    std::fs::copy(s.join("kept.tar"), s.join("shared/a.tar")).expect("a copy");
+    let session = |script: &str, code| {
+        let mut command = s.tane();
+        command.args(["sh", "-e", "--share", "shared", "a.img", "-c", script]);
+        exit(&mut command, code)
+    };
+    let script = "tar extract shared/a.tar /; xattr set user.v --file shared/value /tree/packed;
+        cat /tree/packed; xattr get user.v /tree/packed";
+    assert_eq!(text(&session(script, 0).stdout), "packeda value");
+    for script in [
+        "tar extract kept.tar /",
+        "xattr set user.v --file kept.tar /tree/packed",
+    ] {
+        let said = text(&session(script, 1).stderr);
+        assert!(said.contains("kept.tar: Permission denied"), "{said}");
+    }
+}
+
+#[test]
+fn options_of_open_are_for_what_comes_after_it() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, "a.img");
+    let before = s.read("a.img");
+    let script = "cat etc/motd; open --overlay over a.img; rm etc/motd; ls etc";
+    let output = succeed(s.tane().args(["sh", "-e", "a.img", "-c", script]));
+    assert_eq!(text(&output.stdout), "a.img");
+    assert!(s.read("a.img") == before && s.join("over").exists());
+    let output = succeed(s.tane().args(["--overlay", "over", "ls", "a.img:/etc"]));
+    assert_eq!(text(&output.stdout), "");
+    // What the session itself was begun with is for what comes before.
+    let script = "touch new; open --overlay other a.img; ls new";
+    let begun = ["--overlay", "over", "sh", "-c", script, "a.img"];
+    let said = text(&exit(s.tane().args(begun), 1).stderr);
+    assert!(said.contains("new: no such file"), "{said}");
+    succeed(s.tane().args(["--overlay", "over", "ls", "a.img:/new"]));
+    assert!(s.read("a.img") == before);
+}
+
+#[test]
+fn a_first_command_with_a_pattern_opens_all_images_that_it_names() {
+    if !has_kernel() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, "a.img");
+    image(&s, "b.img");
+    let mut command = s.tane();
+    command.args(["sh", "--rw"]);
+    let output = feed(command, "cp a.img:/etc/m* b.img:/\ncat b.img:/motd\n");
+    assert_eq!(text(&output.stderr), "");
+    assert_eq!(text(&output.stdout), "a.img");
+}

@@ -2,7 +2,7 @@
 
 use crate::common::terminal::Terminal;
 use crate::common::*;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use tane_test_support::qemu_luks;
 
 const MIB: u64 = 1 << 20;
@@ -196,6 +196,29 @@ fn a_passphrase_that_is_typed_once_opens_a_volume_for_all_steps_of_a_resize() {
         let found = s.tane().args(["fsck", "--key-file=key", image]).output();
         assert!(found.expect("tane").status.success(), "{image}");
     }
+}
+
+#[test]
+fn a_key_that_can_be_read_once_opens_a_volume_for_all_steps_of_a_resize() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    let key: Vec<u8> = (0..20_000u32).map(|n| ((n * n) >> 7) as u8).collect();
+    sealed(&s, &key, b"data inside");
+    for wanted in ["-6M", "max"] {
+        succeed(s.tool("mkfifo").arg(s.join("pipe")));
+        let mut resize = s.tane();
+        resize.args(["resize", "--key-file=pipe", "inner.raw", wanted]);
+        let resize = resize.stderr(Stdio::piped()).spawn().expect("tane");
+        std::fs::copy(s.join("key"), s.join("pipe")).expect("a reader");
+        // Whoever opened it again would wait for ever.
+        std::fs::remove_file(s.join("pipe")).expect("a fifo");
+        let ended = resize.wait_with_output().expect("its end");
+        assert!(ended.status.success(), "{wanted}: {}", text(&ended.stderr));
+    }
+    let read = ["cat", "--key-file=key", "inner.raw:/f"];
+    assert_eq!(succeed(s.tane().args(read)).stdout, b"data inside");
 }
 
 #[test]

@@ -4,16 +4,26 @@ use super::layout::platform;
 use super::store::parse;
 use super::{hex, Check, Image, Layer, Store};
 use crate::means::Means;
+use crate::piece::Piece;
 use serde_json::Value;
+use std::fs::File;
 
 /// What lists them.
 pub const MANIFEST: &str = "manifest.json";
 
 /// Programs call their own files so, too.
 pub fn is_one(store: &Store) -> bool {
-    let Ok(list) = store.json(MANIFEST) else {
-        return false;
-    };
+    store.json(MANIFEST).is_ok_and(|list| lists_images(&list))
+}
+
+/// Whether a file of that name is such a list.
+pub fn is_list(file: File) -> bool {
+    let piece = Piece::whole(file).map_err(|e| e.to_string());
+    let list = piece.and_then(|piece| parse(&piece, MANIFEST));
+    list.is_ok_and(|list| lists_images(&list))
+}
+
+fn lists_images(list: &Value) -> bool {
     let has = |image: &Value, key| image.get(key).is_some();
     let mut images = list.as_array().into_iter().flatten().peekable();
     images.peek().is_some() && images.all(|image| has(image, "Config") && has(image, "Layers"))

@@ -31,7 +31,12 @@ impl<'a> Store<'a> {
     }
 
     fn is_one(&self) -> bool {
-        self.has(layout::MARK) && self.has(layout::INDEX) || saved::is_one(self)
+        let known = match self {
+            Store::Directory(dir, means) => means.is_saved(dir),
+            Store::Archive(_) => None,
+        };
+        self.has(layout::MARK) && self.has(layout::INDEX)
+            || known.unwrap_or_else(|| saved::is_one(self))
     }
 
     pub fn has(&self, name: &str) -> bool {

@@ -51,9 +51,19 @@ impl ImageFiles {
                 jail.read(path);
             }
         }
-        let named = found.into_iter().map(|layer| (layer.path, layer.write));
-        // The image itself also if nobody can make anything of it.
-        for (path, write) in std::iter::once((real, write)).chain(named) {
+        let real_of = |path: PathBuf| path.canonicalize().unwrap_or(path);
+        let named = found.into_iter();
+        let named = named.map(|layer| (real_of(layer.path), layer.write));
+        // The image itself also if nobody can make anything of it, and each once: a file with
+        // a container in it is there for each.
+        let mut all: Vec<(PathBuf, bool)> = vec![(real, write)];
+        for (path, write) in named {
+            match all.iter_mut().find(|(known, _)| *known == path) {
+                Some((_, known)) => *known |= write,
+                None => all.push((path, write)),
+            }
+        }
+        for (path, write) in all {
             match write {
                 true => jail.write(&path),
                 false => jail.read(&path),

@@ -38,8 +38,8 @@ pub struct Needs {
     pub(super) session: Option<Access>,
     /// Of a session: what is shared this process opens, too.
     pub(super) opens: bool,
-    /// Images that a session will open with options of their own.
-    pub(super) own_options: Vec<(PathBuf, Global)>,
+    /// Images that a session will open as commands of it say.
+    pub(super) own_options: Vec<(PathBuf, Access, Global)>,
 }
 
 impl Needs {
@@ -82,6 +82,12 @@ impl Needs {
     pub fn lend(mut self, path: &Path) -> Self {
         self.lent.push(path.into());
         self
+    }
+
+    /// The files of all images.
+    pub(super) fn named(&self) -> impl Iterator<Item = &PathBuf> {
+        let images = self.images.iter().map(|(at, _)| &at.outermost().image);
+        images.chain(self.own_options.iter().map(|(image, ..)| image))
     }
 
     /// Of root's.

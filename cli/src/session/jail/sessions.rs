@@ -28,7 +28,7 @@ pub struct Shared<'s> {
 /// may open what its first line names that opens anything, and of the host what is shared.
 /// The jail closes before the first of them is opened.
 pub fn begin_session(
-    images: Vec<(PathBuf, Option<Global>)>,
+    images: Vec<(PathBuf, Access, Option<Global>)>,
     shared: &Shared,
     access: Access,
     global: &Global,
@@ -55,11 +55,13 @@ pub fn begin_session(
     for path in shared.dests {
         needs = needs.write(&absolute(path)?).copies(Terms::Session);
     }
-    for (image, options) in images {
-        needs.images.push((whole(&image), access));
-        needs.own_options.extend(options.map(|own| (image, own)));
+    for (image, access, options) in images {
+        match options {
+            Some(own) => needs.own_options.push((image, access, own)),
+            None => needs.images.push((whole(&image), access)),
+        }
     }
-    let is_known = !needs.images.is_empty();
+    let is_known = needs.named().next().is_some();
     declare(needs);
     match is_known {
         true => enter_session(None, global),
@@ -102,9 +104,8 @@ pub fn is_kept_from(path: &[u8]) -> bool {
         && with(|state| {
             let needs = state.needs.as_ref();
             !needs.is_some_and(|needs| {
-                let images = needs.images.iter().map(|(at, _)| &at.outermost().image);
                 let lists = [&needs.sources, &needs.lent, &needs.trees, &needs.changed];
-                images.chain(lists.into_iter().flatten()).any(shared)
+                needs.named().chain(lists.into_iter().flatten()).any(shared)
             })
         })
 }

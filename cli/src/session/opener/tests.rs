@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::thread::JoinHandle;
 use tane::jail::Jail;
@@ -112,6 +113,22 @@ fn nothing_whose_opening_waits_or_does_something_is_handed_over() {
         assert_eq!(pair.ask(&fifo, write), Err(libc::EACCES));
         assert_eq!(pair.ask(Path::new("/dev/null"), write), Err(libc::EACCES));
     }
+    // Not even opened: who waits to write into it still waits.
+    let waits = || {
+        File::options()
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(&fifo)
+    };
+    let asks = std::thread::scope(|scope| {
+        let asks = scope.spawn(|| (0..1000).all(|_| pair.ask(&fifo, false).is_err()));
+        while !asks.is_finished() {
+            let met = waits();
+            assert!(met.is_err(), "somebody reads");
+        }
+        asks.join().expect("no panic")
+    });
+    assert!(asks);
     // What it hands over waits for its data, as what was opened here.
     fs::write(s.join("file"), "").expect("a file");
     let file = ask(&pair.near, &s.join("file"), true, 0).expect("a file");

@@ -1,13 +1,13 @@
 //! Into a volume of an image that is there: its bytes, from its start on.
 
-use super::{fail, is_same_file, Args};
+use super::{fail, Args};
 use crate::args::Global;
 use crate::copy::Progress;
 use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED};
 use crate::guard::Guard;
 use crate::interrupt;
 use crate::names;
-use crate::session::{declare, image_path, Access, Needs, Target, Want};
+use crate::session::{declare, image_path, is_same_file, Access, Needs, Target, Want};
 use crate::tell;
 use serde_json::json;
 use std::fs::File;

@@ -32,7 +32,7 @@ const LONGEST: usize = 8 << 10;
 struct Found {
     kind: String,
     place: Place,
-    /// What opens it: nobody is asked for it again.
+    /// What was typed to open it: nobody is asked for it again.
     secrets: Vec<Vec<u8>>,
 }
 
@@ -88,7 +88,10 @@ impl<'a> Steps<'a> {
                 let text = "no file system that is known; --fs says its type";
                 Failure::image(format!("{}: {text}", self.at.image.display()))
             })?;
-            let secrets = target.machine().secrets();
+            // The others this one and its parent have alike.
+            let given = self.global.kept.secrets(self.global)?;
+            let mut secrets = target.machine().secrets();
+            secrets.retain(|secret| !given.contains(secret));
             let short = secrets.iter().map(Vec::len).sum::<usize>() <= LONGEST;
             let found = Found {
                 kind: match kind.as_str() {

@@ -98,3 +98,16 @@ pub fn gofer(pid: u32) -> u32 {
     };
     gofer
 }
+
+/// The child that this process started first.
+pub fn first_child(pid: u32) -> u32 {
+    let children = format!("/proc/{pid}/task/{pid}/children");
+    let mut found = None;
+    tane_test_support::eventually("it has a child", || {
+        let children = std::fs::read_to_string(&children).expect("its children");
+        let first = children.split_whitespace().next();
+        found = first.and_then(|child| child.parse().ok());
+        found.is_some()
+    });
+    found.expect("just found")
+}
