@@ -124,6 +124,7 @@ tane_checked_enter:
     xor r12d, r12d
     xor r13d, r13d
     xor r14d, r14d
+    vzeroall
     call r11
     pop rdi
 tane_checked_left:

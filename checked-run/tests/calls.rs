@@ -1,0 +1,77 @@
+//! Calls of modules that are written here byte by byte: what they find, what they may name, and
+//! what ends them.
+
+use std::arch::asm;
+use tane_checked::{Export, Layout, Module};
+use tane_checked_run::Instance;
+
+const HEAP: u64 = 1 << 16;
+
+fn can_run() -> bool {
+    match tane_checked_run::lacks() {
+        Some(what) => tane_test_support::skip(what),
+        None => return true,
+    }
+    false
+}
+
+/// A module of this code, with functions at these places.
+fn module(code: &[u8], exports: &[(&str, u32)]) -> Vec<u8> {
+    let export = |&(name, at)| Export { name, at };
+    let module = Module {
+        code,
+        table: vec![0],
+        read_only: &[],
+        data: &[],
+        zeroes: 0,
+        imports: Vec::new(),
+        exports: exports.iter().map(export).collect(),
+        heights: Vec::new(),
+        types: None,
+        layout: Layout::new(code.len() as u64, 1, 0, 0).expect("it is small"),
+    };
+    module.to_bytes()
+}
+
+fn instance(code: &[u8], exports: &[(&str, u32)]) -> Instance {
+    let file = module(code, exports);
+    Instance::new(&file, HEAP, Vec::new()).unwrap_or_else(|e| panic!("{e:?}"))
+}
+
+/// All bits of all vector registers are set.
+fn fill_vector_registers() {
+    // SAFETY: it computes, and says what it changes.
+    unsafe {
+        asm!(
+            ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+            "vcmptrueps ymm\\n, ymm\\n, ymm\\n",
+            ".endr",
+            out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _,
+            out("ymm4") _, out("ymm5") _, out("ymm6") _, out("ymm7") _,
+            out("ymm8") _, out("ymm9") _, out("ymm10") _, out("ymm11") _,
+            out("ymm12") _, out("ymm13") _, out("ymm14") _, out("ymm15") _,
+            options(nomem, nostack)
+        );
+    }
+}
+
+#[test]
+fn a_module_finds_nothing_of_the_hosts_in_vector_registers() {
+    if !can_run() {
+        return;
+    }
+    for n in 0..16_u8 {
+        let (high, field) = (n / 8, n % 8 * 8);
+        // movq %xmmN,%rax; ret; and behind it vextractf128 $1,%ymmN,%xmm0; movq; ret
+        let lower = [0x66, 0x48 | high << 2, 0x0f, 0x7e, 0xc0 | field, 0xc3];
+        let upper = [0xc4, 0xe3 & !(high << 7), 0x7d, 0x19, 0xc0 | field, 1];
+        let code = [&lower[..], &upper, &[0x66, 0x48, 0x0f, 0x7e, 0xc0, 0xc3]].concat();
+        let mut instance = instance(&code, &[("lower", 0), ("upper", 6)]);
+        for name in ["lower", "upper"] {
+            let function = instance.function(name).expect("exported");
+            fill_vector_registers();
+            let found = instance.call_function(function, &[]).expect("a call");
+            assert_eq!(found, Ok(0), "{name} half of register {n}");
+        }
+    }
+}
