@@ -3,7 +3,7 @@
 
 use std::arch::asm;
 use tane_checked::{Export, Layout, Module};
-use tane_checked_run::Instance;
+use tane_checked_run::{Error, Instance};
 
 const HEAP: u64 = 1 << 16;
 
@@ -74,4 +74,19 @@ fn a_module_finds_nothing_of_the_hosts_in_vector_registers() {
             assert_eq!(found, Ok(0), "{name} half of register {n}");
         }
     }
+}
+
+#[test]
+fn a_function_is_called_in_the_instance_that_it_is_of() {
+    if !can_run() {
+        return;
+    }
+    // nop; ret, and mov $0x00c3050f,%eax; ret, which has a syscall in it at 1.
+    let one = instance(&[0x90, 0xc3], &[("f", 1)]);
+    let mut other = instance(&[0xb8, 0x0f, 0x05, 0xc3, 0, 0xc3], &[("f", 0)]);
+    let (of_one, its_own) = (one.function("f"), other.function("f"));
+    let called = other.call_function(of_one.expect("exported"), &[]);
+    assert!(matches!(called, Err(Error::Function)), "{called:?}");
+    let called = other.call_function(its_own.expect("exported"), &[]);
+    assert_eq!(called.expect("a call"), Ok(0x00c3_050f));
 }
