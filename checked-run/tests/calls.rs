@@ -90,3 +90,17 @@ fn a_function_is_called_in_the_instance_that_it_is_of() {
     let called = other.call_function(its_own.expect("exported"), &[]);
     assert_eq!(called.expect("a call"), Ok(0x00c3_050f));
 }
+
+#[test]
+fn more_heap_than_a_window_has_is_refused() {
+    if !can_run() {
+        return;
+    }
+    let file = module(&[0xc3], &[("f", 0)]);
+    for heap in [1 << 32, (1 << 32) + 1, 1 << 63, u64::MAX - 4095, u64::MAX] {
+        let made = Instance::new(&file, heap, Vec::new());
+        assert!(matches!(made, Err(Error::Host(_))), "{heap:#x}");
+    }
+    let some = 1 << 31;
+    assert!(Instance::new(&file, some, Vec::new()).is_ok());
+}
