@@ -177,9 +177,8 @@ impl Instance {
             None => Calls::without_files(),
         });
         let mut instance = Instance::mapped(file, heap, calls.unwrap_or_default(), imports)?;
-        match linux {
-            Some(linux) => instance.connect(linux)?,
-            None => signals::install()?,
+        if let Some(linux) = linux {
+            instance.connect(linux)?;
         }
         Ok(instance)
     }
@@ -204,7 +203,6 @@ impl Instance {
         calls: Calls,
         imports: Vec<(&str, Import)>,
     ) -> Result<Instance, Error> {
-        signals::install()?;
         Instance::map(&module.module(), heap, calls, imports)
     }
 
@@ -214,6 +212,8 @@ impl Instance {
         calls: Calls,
         mut imports: Vec<(&str, Import)>,
     ) -> Result<Instance, Error> {
+        // Whatever comes later, it can be called.
+        signals::install()?;
         let mut window = Window::new(module, heap.max(PAGE.into()))?;
         let memory = Memory {
             window: window.start(),
@@ -281,7 +281,7 @@ impl Instance {
         let program = unsafe { confined(linux, start, &scratch) };
         self.program = Some(program?);
         self.kernel = Some(linux.kernel.clone());
-        Ok(signals::install()?)
+        Ok(())
     }
 
     /// From now on a call that takes longer ends with [`Trap::Time`]: at once in the
