@@ -12,7 +12,9 @@ const AGAIN: Duration = Duration::from_millis(1);
 
 #[derive(Default)]
 struct State {
-    /// When the call under way ends.
+    /// A call is under way.
+    running: bool,
+    /// When it ends.
     deadline: Option<Instant>,
     /// No call is to go on.
     stopped: bool,
@@ -44,8 +46,10 @@ impl Stopper {
     pub fn stop(&self) {
         let mut state = self.0.lock();
         state.stopped = true;
-        state.deadline = Some(Instant::now());
-        self.0.changed.notify_one();
+        if state.running {
+            state.deadline = Some(Instant::now());
+            self.0.changed.notify_one();
+        }
     }
 }
 
@@ -118,6 +122,7 @@ impl Watch {
     /// From now on.
     pub fn begin(&self, limit: Duration) {
         let mut state = self.shared.lock();
+        state.running = true;
         state.deadline = match state.stopped {
             true => Some(Instant::now()),
             false => Instant::now().checked_add(limit),
@@ -128,7 +133,8 @@ impl Watch {
 
     /// The call is over. Nothing comes any more, unless it was sent before.
     pub fn end(&self) {
-        self.shared.lock().deadline = None;
+        let mut state = self.shared.lock();
+        (state.running, state.deadline) = (false, None);
     }
 }
 

@@ -2,8 +2,9 @@
 //! what ends them.
 
 use std::arch::asm;
+use std::time::Duration;
 use tane_checked::{Export, Layout, Module};
-use tane_checked_run::{Error, Instance};
+use tane_checked_run::{Error, Instance, Trap};
 
 const HEAP: u64 = 1 << 16;
 
@@ -103,4 +104,33 @@ fn more_heap_than_a_window_has_is_refused() {
     }
     let some = 1 << 31;
     assert!(Instance::new(&file, some, Vec::new()).is_ok());
+}
+
+#[test]
+fn a_thread_that_is_in_no_call_is_left_alone_when_calls_are_stopped() {
+    if !can_run() {
+        return;
+    }
+    let mut instance = instance(&[0xc3], &[("f", 0)]);
+    instance.limit(Duration::from_secs(60)).expect("a thread");
+    instance.stopper().expect("it has a limit").stop();
+    let time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 50_000_000,
+    };
+    // SAFETY: a structure that the call reads. Any signal ends it.
+    let slept = unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
+    assert_eq!(slept, 0, "it was interrupted");
+}
+
+#[test]
+fn calls_that_were_stopped_end_at_their_beginning() {
+    if !can_run() {
+        return;
+    }
+    // jmp .
+    let mut instance = instance(&[0xeb, 0xfe], &[("f", 0)]);
+    instance.limit(Duration::from_secs(60)).expect("a thread");
+    instance.stopper().expect("it has a limit").stop();
+    assert_eq!(instance.call("f", &[]).expect("exported"), Err(Trap::Time));
 }
