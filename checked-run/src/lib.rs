@@ -399,10 +399,14 @@ impl Instance {
         if let Some((watch, _)) = &self.watch {
             watch.end();
         }
-        if let (Err(Trap::Time), Some(program)) = (result, &mut self.program) {
-            // Takes what was sent to it last, which the next call is not to find.
-            // SAFETY: no pointers.
-            unsafe { program.syscall(libc::SYS_getppid, [0; 6]) };
+        // However it ended: from here on nobody marks it.
+        if self.context.expired.load(Ordering::Relaxed) {
+            self.context.expired.store(false, Ordering::Relaxed);
+            if let Some(program) = &mut self.program {
+                // Takes what was sent to it last, which the next call is not to find.
+                // SAFETY: no pointers.
+                unsafe { program.syscall(libc::SYS_getppid, [0; 6]) };
+            }
         }
         Ok(result)
     }
