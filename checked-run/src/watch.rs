@@ -19,6 +19,8 @@ struct State {
     /// No call is to go on.
     stopped: bool,
     over: bool,
+    /// Until when the watcher sleeps; none if until it is woken.
+    wakes: Option<Instant>,
 }
 
 /// Between what ends a sleep and the signal: so many delays, each this much longer.
@@ -95,6 +97,7 @@ impl Watch {
                         Some(AGAIN)
                     }
                 };
+                state.wakes = left.map(|left| Instant::now() + left);
                 state = match left {
                     None => its.changed.wait(state).unwrap_or_else(|e| e.into_inner()),
                     Some(left) => {
@@ -127,8 +130,13 @@ impl Watch {
             true => Some(Instant::now()),
             false => Instant::now().checked_add(limit),
         };
+        // Else it looks at this in time anyhow: waking it takes longer than a call.
+        let is_late = |deadline| state.wakes.is_none_or(|wakes| deadline < wakes);
+        let wake = state.deadline.is_some_and(is_late);
         drop(state);
-        self.shared.changed.notify_one();
+        if wake {
+            self.shared.changed.notify_one();
+        }
     }
 
     /// The call is over. Nothing comes any more, unless it was sent before.
