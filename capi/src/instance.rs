@@ -89,6 +89,7 @@ fn failure(error: Error) -> Failure {
             (libc::ENOSYS, text)
         }
         Error::Export(name) => (libc::ENOENT, format!("it exports no {name}")),
+        Error::Function => (libc::EINVAL, "the function is another instance's".into()),
         Error::NoKernel => (libc::ENOSYS, "it makes system calls, of no kernel".into()),
         Error::Arguments(n) => (libc::E2BIG, format!("{n} arguments, where 6 are the most")),
         Error::Forked => {

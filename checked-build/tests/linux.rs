@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 use tane_checked_build::{build, Options};
-use tane_checked_run::{Calls, Error, Instance, Linux, Trap};
+use tane_checked_run::{Calls, Error, Import, Instance, Linux, Trap};
 use tane_host::{Builder, Image, Kernel};
 
 const HEAP: u64 = 1 << 20;
@@ -202,13 +202,13 @@ fn a_module_that_goes_on_for_ever_is_ended_wherever_it_is() {
     let kernel = boot();
     let at = c"/data/fifo".as_ptr() as u64;
     assert_eq!(syscall(&kernel, libc::SYS_mknod, &[at, 0o010_600, 0]), 0);
-    let mut instance = on(&kernel);
+    let (mut instance, mut without_limit) = (on(&kernel), on(&kernel));
     instance.limit(Duration::from_millis(50)).expect("a thread");
     for name in ["for_ever", "calls_for_ever", "waits_for_ever"] {
         for _ in 0..3 {
             let result = instance.call(name, &[]).expect("it is exported");
             assert_eq!(result, Err(Trap::Time), "{name}");
-            assert_eq!(run(&mut instance, "file", &[]), 4096);
+            assert_eq!(run(&mut without_limit, "file", &[]), 4096);
         }
     }
     assert_eq!(syscall(&kernel, libc::SYS_getpid, &[]), 1);
@@ -281,4 +281,44 @@ fn instances_come_and_go() {
             scope.spawn(|| assert_eq!(run(&mut on(&kernel), "parents", &[10_000]), 0));
         }
     });
+}
+
+#[test]
+fn what_ended_one_call_too_late_does_not_interrupt_the_next() {
+    if !can_run() {
+        return;
+    }
+    let kernel = boot();
+    let at = c"/data/fifo".as_ptr() as u64;
+    assert_eq!(syscall(&kernel, libc::SYS_mknod, &[at, 0o010_600, 0]), 0);
+    assert!(syscall(&kernel, libc::SYS_open, &[at, libc::O_RDWR as u64]) >= 0);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/late.c");
+    let options = Options {
+        imports: ["openat", "read", "host_waits"].map(str::to_owned).into(),
+        ..Options::default()
+    };
+    let module = build(&[&source], &options).unwrap_or_else(|e| panic!("{e}"));
+    let linux = Linux {
+        kernel: &kernel,
+        directory: Some(c"/data"),
+        descriptors: 1,
+    };
+    let limit = Duration::from_millis(20);
+    let waits: Import = Box::new(move |_, _| {
+        std::thread::sleep(limit * 2);
+        7
+    });
+    let made = Instance::on(linux, &module, HEAP, vec![("host_waits", waits)]);
+    let mut instance = made.unwrap_or_else(|e| panic!("{e:?}"));
+    let fifo = run(&mut instance, "opens", &[]);
+    assert!((fifo as i64) >= 0, "{fifo:x}");
+    instance.limit(limit).expect("a thread");
+    let mut well = 0;
+    for _ in 0..20 {
+        let late = instance.call("waits_in_the_host", &[]).expect("exported");
+        well += u32::from(late == Ok(7));
+        let slept = instance.call("reads", &[fifo]).expect("exported");
+        assert_eq!(slept, Err(Trap::Time), "after {late:?}");
+    }
+    assert!(well > 0, "no call ended well after its time");
 }

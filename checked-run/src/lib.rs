@@ -40,7 +40,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use switch::{Context, Own};
 use tane_checked::{check, Layout, Module, Refusal, PAGE};
@@ -75,6 +75,8 @@ pub enum Error {
     Import(String),
     /// The module does not export this.
     Export(String),
+    /// The function is another instance's.
+    Function,
     /// The module makes calls of a kernel, and was given none.
     NoKernel,
     /// More arguments than a call has registers for.
@@ -93,8 +95,13 @@ impl From<io::Error> for Error {
 /// What an import is given: its first six arguments, and the module's memory.
 pub type Import = Box<dyn FnMut([u64; 6], &Memory) -> u64 + Send>;
 
+/// How many instances there were.
+static MADE: AtomicU64 = AtomicU64::new(0);
+
 /// A module in memory. It stays on the thread that made it.
 pub struct Instance {
+    /// No other one has it.
+    number: u64,
     exports: Vec<(String, u32)>,
     layout: Layout,
     // In the order in which they go: whoever uses what comes later.
@@ -111,9 +118,12 @@ pub struct Instance {
     thread: PhantomData<*const ()>,
 }
 
-/// A function that a module exports.
+/// A function that an instance exports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Function(u32);
+pub struct Function {
+    instance: u64,
+    at: u32,
+}
 
 /// Where in a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,9 +177,8 @@ impl Instance {
             None => Calls::without_files(),
         });
         let mut instance = Instance::mapped(file, heap, calls.unwrap_or_default(), imports)?;
-        match linux {
-            Some(linux) => instance.connect(linux)?,
-            None => signals::install()?,
+        if let Some(linux) = linux {
+            instance.connect(linux)?;
         }
         Ok(instance)
     }
@@ -194,7 +203,6 @@ impl Instance {
         calls: Calls,
         imports: Vec<(&str, Import)>,
     ) -> Result<Instance, Error> {
-        signals::install()?;
         Instance::map(&module.module(), heap, calls, imports)
     }
 
@@ -204,6 +212,8 @@ impl Instance {
         calls: Calls,
         mut imports: Vec<(&str, Import)>,
     ) -> Result<Instance, Error> {
+        // Whatever comes later, it can be called.
+        signals::install()?;
         let mut window = Window::new(module, heap.max(PAGE.into()))?;
         let memory = Memory {
             window: window.start(),
@@ -242,6 +252,7 @@ impl Instance {
             .map(|e| (e.name.to_owned(), e.at))
             .collect();
         Ok(Instance {
+            number: MADE.fetch_add(1, Ordering::Relaxed),
             exports,
             lines: Lines::of(module.read_only),
             layout: module.layout,
@@ -270,7 +281,7 @@ impl Instance {
         let program = unsafe { confined(linux, start, &scratch) };
         self.program = Some(program?);
         self.kernel = Some(linux.kernel.clone());
-        Ok(signals::install()?)
+        Ok(())
     }
 
     /// From now on a call that takes longer ends with [`Trap::Time`]: at once in the
@@ -351,15 +362,22 @@ impl Instance {
     /// The export with this name, for calls that do not look for it.
     pub fn function(&self, name: &str) -> Option<Function> {
         let export = self.exports.iter().find(|(export, _)| export == name);
-        export.map(|(_, at)| Function(*at))
+        export.map(|(_, at)| Function {
+            instance: self.number,
+            at: *at,
+        })
     }
 
-    /// Calls an export of this module's, with up to six arguments.
+    /// Calls an export of this instance's, with up to six arguments.
     pub fn call_function(
         &mut self,
-        Function(at): Function,
+        function: Function,
         arguments: &[u64],
     ) -> Result<Result<u64, Trap>, Error> {
+        // Elsewhere there can be anything at its place.
+        if function.instance != self.number {
+            return Err(Error::Function);
+        }
         if self.process != signals::process() {
             return Err(Error::Forked);
         }
@@ -373,7 +391,7 @@ impl Instance {
         for (to, from) in six.iter_mut().zip(arguments) {
             *to = *from;
         }
-        let function = self.window.address(self.layout.code + at);
+        let function = self.window.address(self.layout.code + function.at);
         if let Some((watch, limit)) = &self.watch {
             watch.begin(*limit);
         }
@@ -381,10 +399,14 @@ impl Instance {
         if let Some((watch, _)) = &self.watch {
             watch.end();
         }
-        if let (Err(Trap::Time), Some(program)) = (result, &mut self.program) {
-            // Takes what was sent to it last, which the next call is not to find.
-            // SAFETY: no pointers.
-            unsafe { program.syscall(libc::SYS_getppid, [0; 6]) };
+        // However it ended: from here on nobody marks it.
+        if self.context.expired.load(Ordering::Relaxed) {
+            self.context.expired.store(false, Ordering::Relaxed);
+            if let Some(program) = &mut self.program {
+                // Takes what was sent to it last, which the next call is not to find.
+                // SAFETY: no pointers.
+                unsafe { program.syscall(libc::SYS_getppid, [0; 6]) };
+            }
         }
         Ok(result)
     }

@@ -4,7 +4,7 @@ use crate::window::Window;
 use crate::{Import, Memory, Trap};
 use std::arch::{asm, global_asm};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 /// What the way in and out needs to know. The assembly below has the offsets.
 #[repr(C)]
@@ -124,6 +124,7 @@ tane_checked_enter:
     xor r12d, r12d
     xor r13d, r13d
     xor r14d, r14d
+    vzeroall
     call r11
     pop rdi
 tane_checked_left:
@@ -350,7 +351,6 @@ impl Context {
         (self.trap, self.module_stack) = (NO_TRAP, 0);
         (self.catch, self.at) = (0, 0);
         self.memory.ended.set(None);
-        self.expired.store(false, Ordering::Relaxed);
         if before != self.window {
             set_gs_base(self.window);
         }

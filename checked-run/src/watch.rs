@@ -12,11 +12,15 @@ const AGAIN: Duration = Duration::from_millis(1);
 
 #[derive(Default)]
 struct State {
-    /// When the call under way ends.
+    /// A call is under way.
+    running: bool,
+    /// When it ends.
     deadline: Option<Instant>,
     /// No call is to go on.
     stopped: bool,
     over: bool,
+    /// Until when the watcher sleeps; none if until it is woken.
+    wakes: Option<Instant>,
 }
 
 /// Between what ends a sleep and the signal: so many delays, each this much longer.
@@ -44,8 +48,10 @@ impl Stopper {
     pub fn stop(&self) {
         let mut state = self.0.lock();
         state.stopped = true;
-        state.deadline = Some(Instant::now());
-        self.0.changed.notify_one();
+        if state.running {
+            state.deadline = Some(Instant::now());
+            self.0.changed.notify_one();
+        }
     }
 }
 
@@ -91,6 +97,7 @@ impl Watch {
                         Some(AGAIN)
                     }
                 };
+                state.wakes = left.map(|left| Instant::now() + left);
                 state = match left {
                     None => its.changed.wait(state).unwrap_or_else(|e| e.into_inner()),
                     Some(left) => {
@@ -118,17 +125,24 @@ impl Watch {
     /// From now on.
     pub fn begin(&self, limit: Duration) {
         let mut state = self.shared.lock();
+        state.running = true;
         state.deadline = match state.stopped {
             true => Some(Instant::now()),
             false => Instant::now().checked_add(limit),
         };
+        // Else it looks at this in time anyhow: waking it takes longer than a call.
+        let is_late = |deadline| state.wakes.is_none_or(|wakes| deadline < wakes);
+        let wake = state.deadline.is_some_and(is_late);
         drop(state);
-        self.shared.changed.notify_one();
+        if wake {
+            self.shared.changed.notify_one();
+        }
     }
 
     /// The call is over. Nothing comes any more, unless it was sent before.
     pub fn end(&self) {
-        self.shared.lock().deadline = None;
+        let mut state = self.shared.lock();
+        (state.running, state.deadline) = (false, None);
     }
 }
 

@@ -90,7 +90,9 @@ impl Window {
         let start = all.start.as_ptr() as usize;
         let offset = (start + BELOW).next_multiple_of(GIB4) - start;
         let layout = &module.layout;
-        let end = u64::from(layout.end) + heap.next_multiple_of(PAGE.into());
+        // As much as a window is too much already, and does not overflow.
+        let heap = heap.min(1 << 32).next_multiple_of(PAGE.into());
+        let end = u64::from(layout.end) + heap;
         if end > 1 << 32 {
             return Err(io::Error::other("more heap than the window has room for"));
         }
