@@ -213,11 +213,12 @@ impl Typing<'_> {
                 self.value(from, it)?;
                 self.write(Operand::General(RDX, 8), Type::Int, it)
             }
-            ("movzx" | "movsx" | "movsxd" | "lea" | "popcnt" | "tzcnt" | "lzcnt", _)
-            | ("imul", &[_, _, _]) => self.compute(it, operands, false),
+            ("movzx" | "movsx" | "movsxd" | "lea" | "popcnt", _) | ("imul", &[_, _, _]) => {
+                self.compute(it, operands, false)
+            }
             (
                 "add" | "or" | "adc" | "sbb" | "and" | "sub" | "xor" | "imul" | "shl" | "shr"
-                | "sar" | "rol" | "ror" | "neg" | "not" | "inc" | "dec",
+                | "sar" | "rol" | "ror" | "neg" | "not" | "inc" | "dec" | "tzcnt" | "lzcnt",
                 _,
             ) => self.compute(it, operands, true),
             (name, _) if name.starts_with("set") || name.starts_with("cmov") => {
