@@ -136,6 +136,21 @@ fn a_link_that_is_cut_carries_nothing_until_it_is_mended() {
 }
 
 #[test]
+fn an_event_that_impairs_anew_leaves_nothing_of_what_was_before() {
+    let before = ["delay=1ms,rate=1mbit", "delay=1ms,corrupt=100%"];
+    for before in before {
+        let text = path(before)
+            + SEND
+            + "at = \"1s\"\nbytes = \"1M\"\n"
+            + "[[event]]\nat = \"500ms\"\nlink = \"r-b\"\nimpair = \"delay=1ms\"\n";
+        let Some(report) = run(&text) else { return };
+        let flow = &report.flows[0];
+        assert_eq!((flow.bytes, flow.retransmits), (1 << 20, 0), "{before}");
+        assert!(flow.bits_per_second > 50e6, "{before}: {report}");
+    }
+}
+
+#[test]
 fn packets_take_the_way_that_the_file_says() {
     // A square: a, x, b and a, y, b. The shortest ways are as long; the file prefers y.
     let text = "[[node]]\nname = \"a\"\n[[node.route]]\nto = \"10.0.1.0/24\"\nvia = \"10.0.2.2\"\n\

@@ -149,20 +149,18 @@ impl Impairment {
             |time: Duration| (time.as_nanos().min(i64::MAX as u128) as i64).to_ne_bytes();
         bytes.extend(attribute(TCA_NETEM_LATENCY64, &nanoseconds(self.delay)));
         bytes.extend(attribute(TCA_NETEM_JITTER64, &nanoseconds(self.jitter)));
-        if self.corrupt > 0.0 {
-            let corrupt = [chance(self.corrupt).to_ne_bytes(), [0; 4]];
-            bytes.extend(attribute(TCA_NETEM_CORRUPT, &corrupt.concat()));
-        }
-        if let Some(rate) = self.rate {
-            // `struct tc_netem_rate`; what has no room there is in one of its own.
-            let small = u32::try_from(rate).unwrap_or(u32::MAX).to_ne_bytes();
-            bytes.extend(attribute(
-                TCA_NETEM_RATE,
-                &[small, [0; 4], [0; 4], [0; 4]].concat(),
-            ));
-            if rate > u64::from(u32::MAX) {
-                bytes.extend(attribute(TCA_NETEM_RATE64, &rate.to_ne_bytes()));
-            }
+        // Said even if there is none: netem keeps what it had of what it is not told.
+        let corrupt = [chance(self.corrupt).to_ne_bytes(), [0; 4]];
+        bytes.extend(attribute(TCA_NETEM_CORRUPT, &corrupt.concat()));
+        let rate = self.rate.unwrap_or(0);
+        // `struct tc_netem_rate`; what has no room there is in one of its own.
+        let small = u32::try_from(rate).unwrap_or(u32::MAX).to_ne_bytes();
+        bytes.extend(attribute(
+            TCA_NETEM_RATE,
+            &[small, [0; 4], [0; 4], [0; 4]].concat(),
+        ));
+        if rate > u64::from(u32::MAX) {
+            bytes.extend(attribute(TCA_NETEM_RATE64, &rate.to_ne_bytes()));
         }
         if let Some(seed) = self.seed {
             bytes.extend(attribute(TCA_NETEM_PRNG_SEED, &seed.to_ne_bytes()));
