@@ -302,7 +302,9 @@ fn failure(error: Error, args: &Args, path: &Path) -> Failure {
             })
         }
         Error::Export(name) => wrong(path, format!("it has no function {name}")),
-        Error::Function | Error::Arguments(_) | Error::Forked => wrong(path, "it cannot be called here".into()),
+        Error::Function | Error::Arguments(_) | Error::Forked => {
+            wrong(path, "it cannot be called here".into())
+        }
         Error::NoKernel => wrong(path, "it makes system calls, and there is no Linux".into()),
         Error::Host(error) => {
             let name = plain(path.as_os_str().as_bytes());
