@@ -286,6 +286,19 @@ mod tests {
         assert_eq!(write(&one, number, b"own"), 3);
     }
 
+    #[test]
+    fn who_only_sees_a_number_makes_no_call_about_it() {
+        let Some(kernel) = boot() else { return };
+        let checkpoint = kernel.checkpoint().expect("a checkpoint");
+        let tree = kernel.tree("/").expect("a tree");
+        let seen = (tree.root_fd(), format!("{tree:?}"));
+        assert!(seen.1.contains(&seen.0.to_string()));
+        kernel.rollback(&checkpoint).expect("goes back");
+        // SAFETY: without pointers.
+        let number = unsafe { kernel.syscall(libc::SYS_getpid, [0; 6]) };
+        assert!(number > 0, "{number}");
+    }
+
     /// Of a thread that has looked up what its call is about, and calls when that is undone.
     #[test]
     fn a_call_that_comes_too_late_does_not_reach_another_file() {

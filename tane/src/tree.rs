@@ -33,7 +33,7 @@ pub struct Tree {
 
 impl std::fmt::Debug for Fd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} of {:?}", self.raw(), self.kernel)
+        write!(f, "{} of {:?}", self.number(), self.kernel)
     }
 }
 
@@ -50,7 +50,7 @@ impl Tree {
     /// An O_PATH descriptor of the root, for [`Kernel::syscall`]. It is a number
     /// in the kernel's table, not in this process's.
     pub fn root_fd(&self) -> i32 {
-        self.root.raw()
+        self.root.number()
     }
 
     /// A call about whatever a path leads to, links followed.
