@@ -5,7 +5,7 @@ use crate::address::Physical;
 use crate::area::{self, Area};
 use crate::bias;
 use crate::call::{Caller, GONE};
-use crate::clock::{Clock, Deterministic};
+use crate::clock::{self, Clock, Deterministic};
 use crate::cpu::{self, CpuNumber, Gate};
 use crate::image::{Image, ImageError};
 use crate::inner::{Inner, Parts};
@@ -157,6 +157,14 @@ impl Builder {
         if ram < image.header.image_end + (8 << 20) {
             return Err(BootError::Options(
                 "too little memory for this kernel image",
+            ));
+        }
+        if self
+            .deterministic
+            .is_some_and(|how| how.realtime > clock::LATEST_START)
+        {
+            return Err(BootError::Options(
+                "Linux cannot count the time that much later: a deterministic kernel begins before 2116",
             ));
         }
         if self.shared && self.deterministic.is_some() {

@@ -54,6 +54,12 @@ impl Caller {
         let bound = false;
         Self { slot, tid, bound }
     }
+
+    /// Whether it is inside already: in a signal's handler, or in what the kernel has called.
+    /// A thread that keeps a CPU says so in its slot only.
+    pub fn is_within(self) -> bool {
+        cpu::is_inside() || self.slot.inside().load(Ordering::Relaxed) != 0
+    }
 }
 
 impl Inner {
@@ -157,7 +163,7 @@ impl Inner {
     /// returns: beside the program it would go on for as long as the host pleases
     /// until the next call comes between.
     pub fn settle(&self, caller: Caller) {
-        if !self.clock.is_still() || cpu::is_inside() {
+        if !self.clock.is_still() || caller.is_within() {
             return;
         }
         let cpu = self.cpu(CpuNumber::FIRST);
@@ -265,7 +271,7 @@ impl Inner {
             return Err(GONE);
         }
         // Before the slot is touched: a call that is under way uses what is in it.
-        if cpu::is_inside() || slot.inside().load(Ordering::Relaxed) != 0 {
+        if caller.is_within() {
             return Err(-i64::from(libc::EDEADLK));
         }
         loop {

@@ -21,6 +21,10 @@ pub struct Deterministic {
 /// CLOCK_MONOTONIC of a kernel whose time stands still: so late that none of its
 /// deadlines is ever due by the host's clock. 146 years are half of what fits.
 const START: u64 = 1 << 62;
+/// Ns since then to which somebody may have it pass, and the ns since 1970 at which it may
+/// begin (the year 2116): the sums are times that Linux can tell, of 63 bits.
+pub const LATEST: u64 = 1 << 61;
+pub const LATEST_START: u64 = 1 << 62;
 /// Who asks that often for the time, and does nothing else with the host, waits
 /// for it to pass (udelay() does). Each further look then takes so many ns.
 const LOOKS: u32 = 1 << 17;

@@ -5,6 +5,7 @@
 //! them asks each for its next timer, and lets time pass to the earliest one, everywhere.
 
 use crate::call::{Caller, Wait};
+use crate::clock;
 use crate::cpu::{Cpu, CpuNumber};
 use crate::futex;
 use crate::inner::Inner;
@@ -67,7 +68,11 @@ impl Inner {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         let caller = thread::caller(self, Wait::Inside);
-        caller.map_err(io::Error::from_raw_os_error)
+        let caller = caller.map_err(io::Error::from_raw_os_error)?;
+        if caller.is_within() {
+            return Err(io::Error::from_raw_os_error(libc::EDEADLK));
+        }
+        Ok(caller)
     }
 }
 
@@ -80,9 +85,13 @@ impl Kernel {
     /// A call that waits for time to pass waits until another thread lets it: who leads makes
     /// calls that do not wait.
     ///
-    /// Errors: EINVAL time does not stand still.
+    /// Errors: EINVAL time does not stand still; ENOTSUP the kernel is the parent's of this
+    /// process, whose threads it has.
     pub fn lead_time(&self, yes: bool) -> io::Result<()> {
         let kernel = self.inner();
+        if kernel.is_foreign() {
+            return Err(io::Error::from_raw_os_error(libc::ENOTSUP));
+        }
         let lead = kernel.clock.lead();
         let lead = lead.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
         lead.aside.store(false, Ordering::SeqCst);
@@ -118,9 +127,13 @@ impl Kernel {
     /// Have it be so late, and all done that is due until then and what that sets going.
     /// Earlier than it is: what is pending is done.
     ///
-    /// Errors: EINVAL time is not led; ESHUTDOWN the kernel has ended.
+    /// Errors: EINVAL time is not led, or would be later than Linux can count (73 years);
+    /// EDEADLK from within a call; ESHUTDOWN the kernel has ended.
     pub fn pass_time_to(&self, time: u64) -> io::Result<()> {
         let kernel = self.inner();
+        if time > clock::LATEST {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
         let caller = kernel.leader_here()?;
         let cpu = kernel.cpu(CpuNumber::FIRST);
         let until = kernel.clock.deadline_at(time);

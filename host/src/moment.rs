@@ -4,7 +4,6 @@
 //! it, or not at all.
 
 use crate::call::{Caller, Wait};
-use crate::cpu;
 use crate::inner::Inner;
 use crate::thread;
 use crate::thread_slot::UNKNOWN;
@@ -62,7 +61,7 @@ impl Inner {
             Err(errno) => return Some(-i64::from(errno)),
         };
         // It is refused, or a handler's, that the door is not closed before.
-        if cpu::is_inside() {
+        if caller.is_within() {
             return Some(self.call_as(caller, nr, args));
         }
         loop {

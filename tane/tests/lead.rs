@@ -173,3 +173,16 @@ fn pages_of_a_mapping_come_while_time_is_led() {
             .unwrap();
     }
 }
+
+#[test]
+fn time_later_than_linux_can_count_is_refused() {
+    let Some(led) = boot(1) else { return };
+    let errno = |e: tane::Error| e.errno();
+    let passed = led.pass_time_to(Duration::MAX).map_err(errno);
+    assert_eq!(passed, Err(libc::EINVAL));
+    led.pass_time_to(SECOND).expect("time that there is");
+    let Some(late) = builder("tiny") else { return };
+    let refused = late.deterministic(u64::MAX, 1).boot().map(|_| ());
+    let told = refused.expect_err("a time that there is not").to_string();
+    assert!(told.contains("begins before 2116"), "{told}");
+}
