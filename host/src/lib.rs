@@ -125,5 +125,5 @@ pub use provisions::provide;
 pub use run::SpawnError;
 pub use run_counts::{CallCount, ProgramCounts};
 pub use run_trace::{CallEnd, ProgramCall, ProgramTracer};
-pub use signals::{look_first, Look};
+pub use signals::{look_first, Look, MAX_KERNELS};
 pub use thread::ensure_signal_stack;

@@ -29,7 +29,7 @@ const FAULTS: [i32; 6] = [
 ];
 
 /// Most kernels in one process at a time.
-const MAX_KERNELS: usize = 128;
+pub const MAX_KERNELS: usize = 128;
 
 /// What a handler must know of a kernel, without locks.
 struct Entry {

@@ -18,7 +18,7 @@ use tane::Kernel;
 const SECOND: u64 = 1_000_000_000;
 /// After which Linux has seen that its cards' cables lead somewhere: it looks once a second.
 const WARM: u64 = 2 * SECOND;
-/// How often the host's clock and whoever wants to stop are looked at, in steps.
+/// How often whoever wants to stop is asked, in steps.
 const LOOK: u64 = 256;
 
 /// What is no part of the experiment.

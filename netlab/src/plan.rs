@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use tane::net::Impairment;
+use tane::MAX_KERNELS;
 
 const SECOND: u64 = 1_000_000_000;
 const SAMPLE: u64 = SECOND / 10;
@@ -165,6 +166,11 @@ impl Planner<'_> {
         let mut names = Names::new();
         for (index, node) in topology.nodes.iter().enumerate() {
             self.name(&node.name, index, "node", &mut names)?;
+            if index == MAX_KERNELS {
+                let wrong =
+                    format!("a process has room for {MAX_KERNELS} kernels, and this is one more");
+                return self.wrong(&node.name, wrong);
+            }
         }
         let links = self.links(&topology.links, &names)?;
         let mut nodes = Vec::new();

@@ -279,3 +279,13 @@ fn what_is_no_toml_is_refused_by_its_line() {
         "{error}"
     );
 }
+
+#[test]
+fn more_nodes_than_a_process_has_room_for_are_refused_before_one_starts() {
+    let nodes = |count: usize| -> String {
+        let node = |i| format!("[[node]]\nname = \"n{i}\"\n");
+        (0..count).map(node).collect()
+    };
+    assert_eq!(plan(&nodes(128)).expect("a plan").nodes(), 128);
+    is_refused(&nodes(129), 2 * 128 + 2, "room for 128 kernels");
+}

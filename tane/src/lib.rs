@@ -132,7 +132,7 @@ pub use volumes::fuzz_volumes;
 pub use volumes::{Protector, ProtectorKind, Volume, VolumeKind, VolumeOptions, Volumes};
 pub use watch::{Ready, Watch};
 
-pub use tane_host::{prepare, CallCount, ProgramCounts, MEMORY};
+pub use tane_host::{prepare, CallCount, ProgramCounts, MAX_KERNELS, MEMORY};
 pub use tane_linux::{Content, Extent, SharedPart};
 
 /// What makes jumps of programs' system calls ([`Kernel::intercept`]).
