@@ -97,6 +97,7 @@ fn key(typist: &mut Typist, key: &str, code: i32) {
 fn keys_stop_end_and_continue_what_is_in_the_foreground() {
     let Some(s) = image() else { return };
     s.write("root/says", b"r2n\n");
+    std::os::unix::fs::symlink("busybox", s.join("root/bin/tail")).expect("a link");
     for shell in shells(&s) {
         let mut typist = at(&s, shell);
         typist.sees(PROMPT);
