@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = 0x6c65_6e72_656e_6174;
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = 13;
 
 pub const MAX_VCPUS: usize = 64;
 pub const VCPU_SIZE: usize = 4096;

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const PAGE: u64 = 4096;
-const R_X86_64_RELATIVE: u64 = 8;
+/// What an address takes.
+const WORD: u64 = 8;
 
 /// Why a file is not an image that this program can load.
 #[derive(Debug)]
@@ -207,37 +208,52 @@ impl Image {
         }
     }
 
-    /// Add the load address to every word that holds an address.
+    /// Add the load address to every word that holds an address. The table names a word,
+    /// and by bits which of the 63 behind it are others (`SHT_RELR` of the generic ABI).
     ///
     /// # Safety
     /// The image is mapped at `base`, and nobody uses it yet.
     unsafe fn relocate(&self, base: *mut u8) -> Result<(), ImageError> {
         let h = &self.header;
-        let count = (h.rela_end - h.rela_start) as usize / 24;
+        let count = (h.rela_end - h.rela_start) as usize / WORD as usize;
         // SAFETY: in the data, and aligned, as the header was checked. What is written
         // below lies outside.
         let table = unsafe {
-            let start = base.add(h.rela_start as usize).cast::<[u64; 3]>();
+            let start = base.add(h.rela_start as usize).cast::<u64>();
             std::slice::from_raw_parts(start, count)
         };
-        for &[offset, info, addend] in table {
-            if info != R_X86_64_RELATIVE
-                || offset < h.text_end
-                || offset > h.data_end - 8
-                || (offset >= h.rela_start && offset < h.rela_end)
+        let add = |at: u64| {
+            let table = h.rela_start..h.rela_end;
+            if at < h.text_end
+                || at > h.data_end - WORD
+                || !at.is_multiple_of(WORD)
+                || table.contains(&at)
             {
                 return Err(ImageError::NotAnImage(
                     self.path.clone(),
                     "it has a relocation that a loader must not do",
                 ));
             }
-            let value = (base as u64).wrapping_add(addend);
-            // SAFETY: in the data, and not in the table.
+            // SAFETY: in the data, aligned, and not in the table.
             unsafe {
-                base.add(offset as usize)
-                    .cast::<u64>()
-                    .write_unaligned(value);
+                let word = base.add(at as usize).cast::<u64>();
+                word.write(word.read().wrapping_add(base as u64));
             }
+            Ok(())
+        };
+        let mut next = 0;
+        for &entry in table {
+            if entry & 1 == 0 {
+                add(entry)?;
+                next = entry + WORD;
+                continue;
+            }
+            let mut bits = entry >> 1;
+            while bits != 0 {
+                add(next.saturating_add(u64::from(bits.trailing_zeros()) * WORD))?;
+                bits &= bits - 1;
+            }
+            next = next.saturating_add(63 * WORD);
         }
         Ok(())
     }
@@ -372,7 +388,7 @@ fn check(path: &Path, h: &abi::ImageHeader) -> Result<(), ImageError> {
         || h.rela_start < h.text_end
         || h.rela_end > h.data_end
         || h.rela_start > h.rela_end
-        || !h.rela_start.is_multiple_of(8)
+        || !h.rela_start.is_multiple_of(WORD)
         || !(1..=PAGE).contains(&h.struct_page_size)
     {
         return Err(ImageError::NotAnImage(path, "its header makes no sense"));

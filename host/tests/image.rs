@@ -114,3 +114,30 @@ fn a_header_with_any_wrong_word_never_crashes_the_loader() {
         }
     }
 }
+
+/// A word that holds an address is one of the data, and not of the table itself.
+#[test]
+fn an_image_whose_table_of_addresses_names_other_words_is_refused() {
+    let image = good();
+    let header = header_at(&image);
+    let word = |at: usize| u64::from_le_bytes(image[at..at + 8].try_into().unwrap());
+    let field = |offset: usize| word(header + offset);
+    let start = field(offset_of!(ImageHeader, rela_start));
+    let end = field(offset_of!(ImageHeader, rela_end));
+    let text_end = field(offset_of!(ImageHeader, text_end));
+    let data_end = field(offset_of!(ImageHeader, data_end));
+    let refuses = |at: u64, entry: u64| {
+        let mut bad = image.clone();
+        // In the file, too, the data comes right behind the code.
+        let at = header + at as usize;
+        bad[at..at + 8].copy_from_slice(&entry.to_le_bytes());
+        let error = refusal("table", &bad);
+        assert!(error.contains("a loader must not do"), "{entry:x}: {error}");
+    };
+    for entry in [0, text_end - 8, text_end + 4, start, data_end, u64::MAX - 7] {
+        refuses(start, entry);
+        refuses(end - 8, entry);
+    }
+    // Bits count from the entry before, and there is none.
+    refuses(start, u64::MAX);
+}

@@ -62,9 +62,10 @@ SECTIONS
 	RO_DATA(PAGE_SIZE)
 	EXCEPTION_TABLE(16)
 	.rela.dyn : { *(.rela .rela.*) }
+	.relr.dyn : { *(.relr.dyn) }
 	/* Not inside: the linker adds entries after it has read the section. */
-	__rela_start = ADDR(.rela.dyn);
-	__rela_end = __rela_start + SIZEOF(.rela.dyn);
+	__rela_start = ADDR(.relr.dyn);
+	__rela_end = __rela_start + SIZEOF(.relr.dyn);
 	.dynamic : { *(.dynamic) }
 	.got : { *(.got) *(.got.plt) *(.igot) *(.igot.plt) }
 	. = ALIGN(PAGE_SIZE);

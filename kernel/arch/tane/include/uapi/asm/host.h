@@ -19,7 +19,7 @@
 #include <linux/types.h>
 
 #define TANE_ABI_MAGIC		0x6c656e72656e6174ULL	/* "tanernel" */
-#define TANE_ABI_VERSION	12
+#define TANE_ABI_VERSION	13
 
 #define TANE_MAX_VCPUS		64
 #define TANE_VCPU_SIZE		4096
@@ -323,7 +323,7 @@ struct tane_image {
 	__u64 rodata_end;	/* constants from text_end; relocated, then read-only */
 	__u64 data_end;		/* end of what the file holds */
 	__u64 image_end;	/* end of bss */
-	__u64 rela_start;	/* Elf64_Rela, all R_X86_64_RELATIVE */
+	__u64 rela_start;	/* Elf64_Relr: the words to add the load address to */
 	__u64 rela_end;
 	/*
 	 * The kernel is entered for the first time through start(), on virtual
