@@ -153,24 +153,28 @@ fn an_event_that_impairs_anew_leaves_nothing_of_what_was_before() {
 #[test]
 fn packets_take_the_way_that_the_file_says() {
     // A square: a, x, b and a, y, b. The shortest ways are as long; the file prefers y.
-    let text = "[[node]]\nname = \"a\"\n[[node.route]]\nto = \"10.0.1.0/24\"\nvia = \"10.0.2.2\"\n\
+    let text = "[[node]]\nname = \"a\"\n[[node.route]]\nto = \"TO\"\nvia = \"10.0.2.2\"\n\
                 [[node]]\nname = \"x\"\n[[node]]\nname = \"y\"\n[[node]]\nname = \"b\"\n\
                 [[link]]\nbetween = [\"a\", \"x\"]\n\
                 [[link]]\nbetween = [\"x\", \"b\"]\n\
                 [[link]]\nbetween = [\"a\", \"y\"]\naddresses = [\"10.0.2.1/24\", \"10.0.2.2/24\"]\n\
                 [[link]]\nbetween = [\"y\", \"b\"]\n\
                 [[flow]]\nfrom = \"a\"\nto = \"b\"\nbytes = \"100K\"\n";
-    let Some(report) = run(text) else { return };
-    assert_eq!(report.flows[0].bytes, 100 << 10);
-    let passed = |name: &str| {
-        let mut links = report.links.iter();
-        links.find(|link| link.name == name).expect("a link").bytes[0]
-    };
-    assert!(
-        passed("a-y") > 100 << 10 && passed("a-x") < 1000,
-        "{:?}",
-        report.links
-    );
+    for to in ["10.0.1.0/24", "10.0.0.0/8", "default"] {
+        let Some(report) = run(&text.replace("TO", to)) else {
+            return;
+        };
+        assert_eq!(report.flows[0].bytes, 100 << 10);
+        let passed = |name: &str| {
+            let mut links = report.links.iter();
+            links.find(|link| link.name == name).expect("a link").bytes[0]
+        };
+        assert!(
+            passed("a-y") > 100 << 10 && passed("a-x") < 1000,
+            "{to}: {:?}",
+            report.links
+        );
+    }
 }
 
 #[test]
