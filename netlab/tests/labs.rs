@@ -275,6 +275,35 @@ fn a_flow_that_nobody_answers_ends_with_an_error() {
     assert!(report.error().is_some_and(|(name, _)| name == "flow1"));
 }
 
+#[test]
+fn a_connection_that_dies_when_all_was_handed_over_ends_with_an_error() {
+    // Cut for good while the rest is on its way: of the bytes to the server, or of the answer to the
+    // client, which has nothing to send then. The router first asks for the neighbour, for 40 ms.
+    let works = [
+        ("bytes = \"10K\"", "1090ms", 0),
+        (
+            "request = \"10\"\nresponse = \"20K\"\ntimes = 2",
+            "1150ms",
+            10,
+        ),
+    ];
+    let soon = "sysctl = { \"net.ipv4.tcp_retries2\" = \"2\" }\n";
+    let named = |name| format!("name = \"{name}\"\n");
+    let path = ["a", "b"].iter().fold(path("delay=20ms"), |text, node| {
+        text.replace(&named(node), &(named(node) + soon))
+    });
+    for (work, cut, bytes) in works {
+        let text = path.clone()
+            + SEND
+            + &format!("at = \"1s\"\n{work}\n")
+            + &format!("[[event]]\nat = \"{cut}\"\nlink = \"r-b\"\ncut = true\n");
+        let Some(report) = run(&text) else { return };
+        let flow = &report.flows[0];
+        assert_eq!(flow.bytes, bytes, "{work}: {report}");
+        assert!(flow.error.is_some(), "{work}: {report}");
+    }
+}
+
 /// What this process has for itself, in bytes, the image's pages counted once.
 fn memory() -> u64 {
     let text = fs::read_to_string("/proc/self/smaps_rollup").expect("smaps_rollup");
