@@ -18,8 +18,9 @@ use tane::Kernel;
 const SECOND: u64 = 1_000_000_000;
 /// After which Linux has seen that its cards' cables lead somewhere: it looks once a second.
 const WARM: u64 = 2 * SECOND;
-/// How often whoever wants to stop is asked, in steps.
-const LOOK: u64 = 256;
+
+/// Whether somebody wants the laboratory to end at once.
+pub type Stop<'s> = &'s (dyn Fn() -> bool + Sync);
 
 /// What is no part of the experiment.
 #[derive(Clone, Debug, Default)]
@@ -55,11 +56,12 @@ struct LinkUp {
 }
 
 impl<'a> Lab<'a> {
-    /// Boot and set up all kernels, and let time pass until their links are up.
+    /// Boot and set up all kernels, and let time pass until their links are up. `stop` is asked again
+    /// and again whether somebody wants it to end at once, as [`Lab::run`] does.
     ///
     /// Errors: those of [`tane::Builder::boot`], of a node; a line of the file asks for what
-    /// the image has not; a capture cannot be written.
-    pub fn start(plan: &'a Plan, options: &Options) -> Result<Lab<'a>> {
+    /// the image has not; a capture cannot be written; [`Error::Interrupted`].
+    pub fn start(plan: &'a Plan, options: &Options, stop: Stop) -> Result<Lab<'a>> {
         let began = Instant::now();
         let mut lab = Lab {
             plan,
@@ -74,6 +76,7 @@ impl<'a> Lab<'a> {
             lab.links.push(link);
         }
         for index in 0..plan.nodes.len() {
+            look(stop)?;
             lab.join(index, options)?;
         }
         let begun = lab.world.begin();
@@ -87,7 +90,7 @@ impl<'a> Lab<'a> {
         for flow in 0..plan.flows.len() {
             lab.flows.push(Flow::prepare(plan, flow, &lab.world)?);
         }
-        lab.warm_up()?;
+        lab.warm_up(stop)?;
         lab.took = began.elapsed().as_secs_f64();
         Ok(lab)
     }
@@ -97,16 +100,13 @@ impl<'a> Lab<'a> {
         self.world.kernel(node)
     }
 
-    /// Run the program to its end, and say what was measured. `stop` is asked now and then
-    /// whether somebody wants it to end at once.
+    /// Run the program to its end, and say what was measured. Captures are whole in any case.
     ///
     /// Errors: a kernel has ended; a capture cannot be written; [`Error::Interrupted`].
-    pub fn run(mut self, stop: &dyn Fn() -> bool) -> Result<Report> {
+    pub fn run(mut self, stop: Stop) -> Result<Report> {
         let began = Instant::now();
         self.go(stop)?;
-        for (path, capture) in self.links.iter().filter_map(|link| link.capture.as_ref()) {
-            capture.flush().map_err(|e| Error::File(path.clone(), e))?;
-        }
+        self.flush()?;
         let now = self.now();
         let took = began.elapsed().as_secs_f64();
         let plan = self.plan;
@@ -127,6 +127,14 @@ impl<'a> Lab<'a> {
             flows,
             links,
         })
+    }
+
+    /// Write what captures have in their buffers, of all of them; the first error of any.
+    fn flush(&self) -> Result<()> {
+        let captures = self.links.iter().filter_map(|link| link.capture.as_ref());
+        let flushed = captures
+            .map(|(path, capture)| capture.flush().map_err(|e| Error::File(path.clone(), e)));
+        flushed.fold(Ok(()), Result::and)
     }
 
     /// By the program's clock.
@@ -190,9 +198,9 @@ impl<'a> Lab<'a> {
     }
 
     /// Until all links are up, and a whole second begins.
-    fn warm_up(&mut self) -> Result<()> {
+    fn warm_up(&mut self, stop: Stop) -> Result<()> {
         let until = self.world.now().next_multiple_of(SECOND) + WARM;
-        self.pass_until(until)?;
+        self.pass_until(until, stop)?;
         for (link, planned) in self.links.iter().zip(&self.plan.links) {
             for (nic, end) in link.nics.iter().flatten().zip(&planned.ends) {
                 let failed = |e| Error::Node(self.plan.nodes[end.node].name.clone(), e);
@@ -207,8 +215,9 @@ impl<'a> Lab<'a> {
         Ok(())
     }
 
-    fn pass_until(&mut self, until: u64) -> Result<()> {
+    fn pass_until(&mut self, until: u64, stop: Stop) -> Result<()> {
         loop {
+            look(stop)?;
             let next = self.world.next();
             let next = next.unwrap_or(until).min(until);
             let passed = self.world.pass(next);
@@ -219,18 +228,16 @@ impl<'a> Lab<'a> {
         }
     }
 
-    fn go(&mut self, stop: &dyn Fn() -> bool) -> Result<()> {
+    fn go(&mut self, stop: Stop) -> Result<()> {
         let plan = self.plan;
         let (mut events, mut next_sample) = (plan.events.iter().peekable(), plan.sample);
         loop {
-            if self.world.steps().is_multiple_of(LOOK) && stop() {
-                return Err(Error::Interrupted);
-            }
+            look(stop)?;
             let now = self.now();
             while let Some(event) = events.next_if(|event| event.time <= now) {
                 self.happens(event)?;
             }
-            self.step_flows(now)?;
+            self.step_flows(now, stop)?;
             if now >= next_sample {
                 self.flows.iter_mut().for_each(|flow| flow.sample(now));
                 next_sample = now + plan.sample;
@@ -251,16 +258,21 @@ impl<'a> Lab<'a> {
     }
 
     /// Let the programs go on whose kernels have run, until they wait.
-    fn step_flows(&mut self, now: u64) -> Result<()> {
+    fn step_flows(&mut self, now: u64, stop: Stop) -> Result<()> {
         let ran = self.world.take_ran();
-        let world = &mut self.world;
-        let stepped = self.flows.iter_mut().try_for_each(|flow| {
+        for number in 0..self.flows.len() {
+            let flow = &mut self.flows[number];
             let is_due = flow.appointment().is_some_and(|time| time <= now);
             let has_run = flow.members().iter().any(|member| ran.contains(member));
-            while (is_due || has_run) && flow.step(now, world)? {}
-            Ok(())
-        });
-        stepped.map_err(|e| self.of(e))?;
+            // Within a node all of it may be at one instant.
+            while is_due || has_run {
+                look(stop)?;
+                let stepped = self.flows[number].step(now, &mut self.world);
+                if !stepped.map_err(|e| self.of(e))? {
+                    break;
+                }
+            }
+        }
         // What they have set going has been done.
         self.world.take_ran();
         Ok(())
@@ -283,6 +295,13 @@ impl<'a> Lab<'a> {
     }
 }
 
+fn look(stop: Stop) -> Result<()> {
+    match stop() {
+        true => Err(Error::Interrupted),
+        false => Ok(()),
+    }
+}
+
 impl LinkUp {
     fn report(&self, name: &str) -> CableReport {
         let counts = [0, 1].map(|side| self.cable.counts(side));
@@ -298,6 +317,8 @@ impl LinkUp {
 impl Drop for Lab<'_> {
     /// Kernels whose time is led would not give up cards by themselves.
     fn drop(&mut self) {
+        // Whoever was interrupted has another error to tell, and else there is none.
+        self.flush().ok();
         for member in 0..self.world.members() {
             self.world.kernel(member).halt();
         }

@@ -8,7 +8,7 @@
 //! use tane_netlab::{Lab, Options, Plan};
 //!
 //! let plan = Plan::read("two.toml".as_ref())?;
-//! let report = Lab::start(&plan, &Options::default())?.run(&|| false)?;
+//! let report = Lab::start(&plan, &Options::default(), &|| false)?.run(&|| false)?;
 //! print!("{report}");
 //! # Ok::<(), tane_netlab::Error>(())
 //! ```
@@ -56,6 +56,6 @@ mod topology;
 mod world;
 
 pub use error::{Error, Result};
-pub use lab::{Lab, Options};
+pub use lab::{Lab, Options, Stop};
 pub use plan::Plan;
 pub use report::{CableReport, DatagramReport, FlowReport, Latency, PathReport, Report, Sample};

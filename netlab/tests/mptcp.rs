@@ -36,7 +36,7 @@ fn plan(text: &str) -> Plan {
 #[track_caller]
 fn run(text: &str) -> Option<Report> {
     let plan = plan(text);
-    let lab = Lab::start(&plan, &options()?).unwrap_or_else(|e| panic!("{e}"));
+    let lab = Lab::start(&plan, &options()?, &|| false).unwrap_or_else(|e| panic!("{e}"));
     Some(lab.run(&|| false).unwrap_or_else(|e| panic!("{e}")))
 }
 
@@ -149,7 +149,7 @@ fn the_same_seed_gives_the_same_packets_by_all_ways() {
             captures: Some(scratch.to_path_buf()),
             ..options()?
         };
-        let lab = Lab::start(&plan, &options).unwrap_or_else(|e| panic!("{e}"));
+        let lab = Lab::start(&plan, &options, &|| false).unwrap_or_else(|e| panic!("{e}"));
         lab.run(&|| false).unwrap_or_else(|e| panic!("{e}"));
         let files = plan
             .links()
@@ -247,7 +247,7 @@ fn what_a_kernel_lacks_is_told_by_the_flows_line() {
     let Some(options) = options() else { return };
     let refused = |text: &str, line: &str, words: &str| {
         let plan = plan(text);
-        let started = Lab::start(&plan, &options).map(drop);
+        let started = Lab::start(&plan, &options, &|| false).map(drop);
         match started {
             Err(Error::Topology {
                 line: at,
