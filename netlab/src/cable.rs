@@ -118,7 +118,7 @@ pub struct Cable {
 }
 
 impl Cable {
-    /// The cable, and what its cards have for a wire.
+    /// The cable, which is cut at first, and what its cards have for a wire.
     pub fn new(
         members: [usize; 2],
         frames: &Arc<Frames>,
@@ -127,7 +127,7 @@ impl Cable {
         let cable = Arc::new(Cable {
             members,
             ports: Mutex::default(),
-            whole: AtomicBool::new(true),
+            whole: AtomicBool::new(false),
             counts: Default::default(),
             frames: Arc::downgrade(frames),
             clock: clock.clone(),
@@ -249,6 +249,7 @@ mod tests {
             iov_base: bytes.as_ptr().cast_mut().cast(),
             iov_len: bytes.len(),
         }];
+        cable.cut(false);
         // SAFETY: readable, and nobody changes it.
         let packet = unsafe { Packet::new(Header::default(), &buffers) }.expect("a packet");
         assert!(matches!(end.send(&packet), Sent::Done));

@@ -6,6 +6,7 @@ use crate::flow::Flow;
 use crate::node::{self, EPOCH};
 use crate::plan::Plan;
 use crate::report::{CableReport, Report};
+use crate::start::{self, Started, Wires};
 use crate::world::World;
 use std::fs::File;
 use std::path::PathBuf;
@@ -49,7 +50,6 @@ pub struct Lab<'a> {
 /// A cable with its two cards.
 struct LinkUp {
     cable: Arc<Cable>,
-    wires: [Arc<dyn Wire>; 2],
     /// Both, once their nodes have joined.
     nics: [Option<Nic>; 2],
     capture: Option<(PathBuf, Arc<Capture>)>,
@@ -71,22 +71,23 @@ impl<'a> Lab<'a> {
             begins: 0,
             took: 0.0,
         };
+        let mut wires = Vec::new();
         for link in 0..plan.links.len() {
-            let link = lab.lay(link, options)?;
+            let (link, ends) = lab.lay(link, options)?;
             lab.links.push(link);
+            wires.push(ends);
         }
-        for index in 0..plan.nodes.len() {
-            look(stop)?;
-            lab.join(index, options)?;
+        let mut failed = Ok(());
+        for started in start::all(plan, options, &wires, stop) {
+            match started {
+                Ok(started) => lab.join(started),
+                Err(error) => failed = failed.and(Err(error)),
+            }
         }
+        failed?;
+        lab.links.iter().for_each(|link| link.cable.cut(false));
         let begun = lab.world.begin();
         begun.map_err(|e| lab.of(e))?;
-        for (index, planned) in plan.nodes.iter().enumerate() {
-            let kernel = lab.world.kernel(index);
-            node::add_routes(planned, kernel)?;
-            let nic = |link: usize| lab.links[link].nics[plan.links[link].side(index)?].as_ref();
-            node::add_endpoints(plan, index, kernel, nic)?;
-        }
         for flow in 0..plan.flows.len() {
             lab.flows.push(Flow::prepare(plan, flow, &lab.world)?);
         }
@@ -152,22 +153,15 @@ impl<'a> Lab<'a> {
         Error::Node(name, error)
     }
 
-    /// A node, with its cards. Its time is its own until then, and stands while others start:
-    /// a kernel that is alone looks again and again whether somebody waits.
-    fn join(&mut self, index: usize, options: &Options) -> Result<()> {
-        let kernel = node::boot(self.plan, index, options)?;
-        for (number, planned) in self.plan.links.iter().enumerate() {
-            if let Some(side) = planned.side(index) {
-                let link = &mut self.links[number];
-                let wire = link.wires[side].clone();
-                link.nics[side] = Some(node::plug(self.plan, number, side, &kernel, wire)?);
-            }
+    fn join(&mut self, started: Started) {
+        for (link, side, nic) in started.nics {
+            self.links[link].nics[side] = Some(nic);
         }
-        let joined = self.world.join(kernel);
-        joined.map_err(|e| Error::Node(self.plan.nodes[index].name.clone(), e))
+        self.world.join(started.kernel);
     }
 
-    fn lay(&self, link: usize, options: &Options) -> Result<LinkUp> {
+    /// Nobody is at the other end of it yet.
+    fn lay(&self, link: usize, options: &Options) -> Result<(LinkUp, Wires)> {
         let planned = &self.plan.links[link];
         let (cable, mut wires) = self.world.cable(planned.ends.map(|end| end.node));
         let mut capture = None;
@@ -178,12 +172,13 @@ impl<'a> Lab<'a> {
             wires[0] = around.clone();
             capture = Some((path, around));
         }
-        Ok(LinkUp {
+        let nics = [None, None];
+        let link = LinkUp {
             cable,
-            wires,
-            nics: [None, None],
+            nics,
             capture,
-        })
+        };
+        Ok((link, wires))
     }
 
     fn capture(
