@@ -88,6 +88,30 @@ fn the_same_seed_gives_the_same_packets_bit_for_bit_and_another_seed_others() {
 }
 
 #[test]
+fn many_kernels_that_start_beside_each_other_are_the_same_each_time() {
+    // A ring, and four streams across it, by ways that lose.
+    let nodes = (0..16).map(|n| format!("[[node]]\nname = \"n{n}\"\nmemory = \"32M\"\n"));
+    let links = (0..16).map(|n| {
+        let next = (n + 1) % 16;
+        format!("[[link]]\nbetween = [\"n{n}\", \"n{next}\"]\nimpair = \"delay=1ms,jitter=1ms,loss=1%\"\n")
+    });
+    let flows = (0..4).map(|n| {
+        let other = n + 7;
+        format!("[[flow]]\nfrom = \"n{n}\"\nto = \"n{other}\"\nbytes = \"200K\"\n")
+    });
+    let text: String = nodes.chain(links).chain(flows).collect();
+    let Some((first, packets)) = captured(&text, 1) else {
+        return;
+    };
+    assert!(first.error().is_none(), "{first}");
+    for _ in 0..2 {
+        let (again, the_same) = captured(&text, 1).unwrap();
+        assert_eq!(first.frames, again.frames);
+        assert!(packets == the_same, "the same seed, and other packets");
+    }
+}
+
+#[test]
 fn a_stream_arrives_whole_and_no_faster_than_its_way() {
     let text = path("delay=5ms,rate=10mbit") + SEND + "bytes = \"5M\"\n";
     let Some(report) = run(&text) else { return };
