@@ -148,7 +148,7 @@ impl Flow {
             return Ok(false);
         }
         for member in self.members() {
-            world.run(member)?;
+            world.catch_up(member)?;
         }
         let done = match self.deadline() {
             Some(deadline) if now >= deadline => {

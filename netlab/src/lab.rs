@@ -275,8 +275,9 @@ impl<'a> Lab<'a> {
 
     fn happens(&mut self, event: &crate::plan::EventPlan) -> Result<()> {
         let members = self.plan.links[event.link].ends.map(|end| end.node);
-        let run = |world: &mut World| members.iter().try_for_each(|member| world.run(*member));
-        run(&mut self.world).map_err(|e| self.of(e))?;
+        let mut each = members.iter();
+        let ready = each.try_for_each(|member| self.world.catch_up(*member));
+        ready.map_err(|e| self.of(e))?;
         let link = &self.links[event.link];
         if let Some(cut) = event.cut {
             link.cable.cut(cut);
@@ -286,7 +287,9 @@ impl<'a> Lab<'a> {
                 node::impair(self.plan, event.at, nic, how, 2 * event.link + side)?;
             }
         }
-        run(&mut self.world).map_err(|e| self.of(e))
+        let mut each = members.iter();
+        let done = each.try_for_each(|member| self.world.run(*member));
+        done.map_err(|e| self.of(e))
     }
 }
 
