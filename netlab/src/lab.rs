@@ -260,12 +260,11 @@ impl<'a> Lab<'a> {
             let is_due = flow.appointment().is_some_and(|time| time <= now);
             let has_run = flow.members().iter().any(|member| ran.contains(member));
             // Within a node all of it may be at one instant.
-            while is_due || has_run {
+            let mut goes_on = is_due || has_run;
+            while goes_on {
                 look(stop)?;
                 let stepped = self.flows[number].step(now, &mut self.world);
-                if !stepped.map_err(|e| self.of(e))? {
-                    break;
-                }
+                goes_on = stepped.map_err(|e| self.of(e))?;
             }
         }
         // What they have set going has been done.
