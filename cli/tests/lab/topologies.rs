@@ -121,9 +121,11 @@ fn a_laboratory_that_is_interrupted_leaves_whole_captures() {
     let mut command = s.tane();
     command.args(["lab", "long.toml", "--captures", "traces"]);
     heeds_ctrl_c(&mut command);
-    let child = command.stderr(Stdio::piped()).spawn().expect("tane");
+    let mut child = command.stderr(Stdio::piped()).spawn().expect("tane");
     let large = s.join("traces/a-b.pcapng");
     while std::fs::metadata(&large).map_or(0, |file| file.len()) < 1 << 20 {
+        let ended = child.try_wait().expect("its status");
+        assert!(ended.is_none(), "it ended by itself: {ended:?}");
         std::thread::sleep(Duration::from_millis(10));
     }
     // SAFETY: a child of ours.
