@@ -19,6 +19,8 @@ const TOGETHER: Duration = Duration::from_millis(200);
 
 static STOP: AtomicBool = AtomicBool::new(false);
 static ORDERLY: AtomicBool = AtomicBool::new(false);
+/// It is a matter of an instant.
+static SOON: AtomicBool = AtomicBool::new(false);
 /// Interrupts since the command, or line of a session, began.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 /// `tane sh` runs: an interrupt ends a command of it, not the process.
@@ -38,6 +40,12 @@ pub fn requested() -> bool {
 /// and whoever writes it stops at the next file.
 pub fn be_orderly() {
     ORDERLY.store(true, Relaxed);
+}
+
+/// The same of what looks at the flag all the time, and writes no image.
+pub fn stop_soon() {
+    SOON.store(true, Relaxed);
+    be_orderly();
 }
 
 /// For loops of verbs: an error once somebody has asked to stop.
@@ -233,7 +241,10 @@ pub fn install(global: &Global) {
             if ASKING.load(Relaxed) {
                 continue;
             }
-            tell::note("stopping after this file (twice more abandons the image as it is)");
+            tell::note(match SOON.load(Relaxed) {
+                true => "stopping (twice more ends it as it is)",
+                false => "stopping after this file (twice more abandons the image as it is)",
+            });
         }
     };
     let thread = std::thread::Builder::new().name("signals".into());

@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let before = pss()?;
     let (began, used) = (Instant::now(), processor()?);
-    let lab = Lab::start(&plan, &options)?;
+    let lab = Lab::start(&plan, &options, &|| false)?;
     let (took, used) = (began.elapsed().as_secs_f64(), processor()? - used);
     let memory = (pss()? - before) as f64 / f64::from(1 << 20);
     println!("{count} kernels: {took:.3} s, {used:.3} s of processors, {memory:.0} MiB");

@@ -57,9 +57,13 @@ impl Cidr {
         address.is_ipv6() == self.is_v6() && there.network() == self.network()
     }
 
-    fn overlaps(&self, other: &Cidr) -> bool {
+    /// Whether all of the other one's addresses are in the network.
+    pub fn holds(&self, other: &Cidr) -> bool {
         self.contains(&other.address) && self.prefix <= other.prefix
-            || other.contains(&self.address) && other.prefix <= self.prefix
+    }
+
+    fn overlaps(&self, other: &Cidr) -> bool {
+        self.holds(other) || other.holds(self)
     }
 
     /// Why no card can have it.

@@ -112,12 +112,13 @@ pub struct Cable {
     ports: Mutex<[Option<Weak<dyn Port>>; 2]>,
     whole: AtomicBool,
     counts: [Counts; 2],
-    frames: Arc<Frames>,
+    /// The world's, which have the cable while a frame is under way.
+    frames: Weak<Frames>,
     clock: Clock,
 }
 
 impl Cable {
-    /// The cable, and what its cards have for a wire.
+    /// The cable, which is cut at first, and what its cards have for a wire.
     pub fn new(
         members: [usize; 2],
         frames: &Arc<Frames>,
@@ -126,9 +127,9 @@ impl Cable {
         let cable = Arc::new(Cable {
             members,
             ports: Mutex::default(),
-            whole: AtomicBool::new(true),
+            whole: AtomicBool::new(false),
             counts: Default::default(),
-            frames: frames.clone(),
+            frames: Arc::downgrade(frames),
             clock: clock.clone(),
         });
         let end = |side| -> Arc<dyn Wire> {
@@ -199,10 +200,11 @@ impl Wire for CableEnd {
     fn send(&self, packet: &Packet) -> Sent {
         let cable = &self.cable;
         let counts = &cable.counts[self.side];
-        if !cable.is_whole() {
+        let frames = cable.frames.upgrade().filter(|_| cable.is_whole());
+        let Some(frames) = frames else {
             counts.dropped.fetch_add(1, Ordering::Relaxed);
             return Sent::Dropped;
-        }
+        };
         let mut bytes = vec![0u8; packet.len()];
         let mut at = 0;
         for part in packet.frame() {
@@ -222,7 +224,7 @@ impl Wire for CableEnd {
             header: packet.header(),
             bytes,
         };
-        cable.frames.put(cable.clock.now() + LENGTH, frame);
+        frames.put(cable.clock.now() + LENGTH, frame);
         Sent::Done
     }
 
@@ -231,5 +233,29 @@ impl Wire for CableEnd {
     /// Frames as they are on a wire: each one is lost, delayed and captured by itself.
     fn offloads(&self) -> Offloads {
         Offloads::NONE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_that_are_under_way_keep_nothing_when_the_world_is_gone() {
+        let frames = Arc::default();
+        let (cable, [end, _]) = Cable::new([0, 1], &frames, &Clock::default());
+        let bytes = [0u8; 60];
+        let buffers = [libc::iovec {
+            iov_base: bytes.as_ptr().cast_mut().cast(),
+            iov_len: bytes.len(),
+        }];
+        cable.cut(false);
+        // SAFETY: readable, and nobody changes it.
+        let packet = unsafe { Packet::new(Header::default(), &buffers) }.expect("a packet");
+        assert!(matches!(end.send(&packet), Sent::Done));
+        assert!(frames.next().is_some());
+        let seen = Arc::downgrade(&cable);
+        drop((cable, end, frames));
+        assert!(seen.upgrade().is_none());
     }
 }

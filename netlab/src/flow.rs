@@ -148,7 +148,7 @@ impl Flow {
             return Ok(false);
         }
         for member in self.members() {
-            world.run(member)?;
+            world.catch_up(member)?;
         }
         let done = match self.deadline() {
             Some(deadline) if now >= deadline => {
@@ -226,6 +226,10 @@ impl Flow {
             client.shutdown(std::net::Shutdown::Write)?;
             self.shut = true;
         }
+        if self.shut {
+            // Nothing comes; but who has nothing to send would not hear that the connection has ended.
+            receive(client, 1)?;
+        }
         if let Some(server) = &self.server {
             let (got, end) = receive(server, u64::MAX)?;
             self.arrived += got;
@@ -265,6 +269,10 @@ impl Flow {
                 if end {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
+            }
+            if talk.to_get == 0 && talk.to_answer == 0 {
+                // As above, until the answer has arrived.
+                receive(server, 1)?;
             }
             let answered = send(server, talk.to_answer)?;
             talk.to_answer -= answered;

@@ -6,6 +6,7 @@ use crate::flow::Flow;
 use crate::node::{self, EPOCH};
 use crate::plan::Plan;
 use crate::report::{CableReport, Report};
+use crate::start::{self, Started, Wires};
 use crate::world::World;
 use std::fs::File;
 use std::path::PathBuf;
@@ -18,8 +19,9 @@ use tane::Kernel;
 const SECOND: u64 = 1_000_000_000;
 /// After which Linux has seen that its cards' cables lead somewhere: it looks once a second.
 const WARM: u64 = 2 * SECOND;
-/// How often whoever wants to stop is asked, in steps.
-const LOOK: u64 = 256;
+
+/// Whether somebody wants the laboratory to end at once.
+pub type Stop<'s> = &'s (dyn Fn() -> bool + Sync);
 
 /// What is no part of the experiment.
 #[derive(Clone, Debug, Default)]
@@ -48,18 +50,18 @@ pub struct Lab<'a> {
 /// A cable with its two cards.
 struct LinkUp {
     cable: Arc<Cable>,
-    wires: [Arc<dyn Wire>; 2],
     /// Both, once their nodes have joined.
     nics: [Option<Nic>; 2],
     capture: Option<(PathBuf, Arc<Capture>)>,
 }
 
 impl<'a> Lab<'a> {
-    /// Boot and set up all kernels, and let time pass until their links are up.
+    /// Boot and set up all kernels, and let time pass until their links are up. `stop` is asked again
+    /// and again whether somebody wants it to end at once, as [`Lab::run`] does.
     ///
     /// Errors: those of [`tane::Builder::boot`], of a node; a line of the file asks for what
-    /// the image has not; a capture cannot be written.
-    pub fn start(plan: &'a Plan, options: &Options) -> Result<Lab<'a>> {
+    /// the image has not; a capture cannot be written; [`Error::Interrupted`].
+    pub fn start(plan: &'a Plan, options: &Options, stop: Stop) -> Result<Lab<'a>> {
         let began = Instant::now();
         let mut lab = Lab {
             plan,
@@ -69,25 +71,27 @@ impl<'a> Lab<'a> {
             begins: 0,
             took: 0.0,
         };
+        let mut wires = Vec::new();
         for link in 0..plan.links.len() {
-            let link = lab.lay(link, options)?;
+            let (link, ends) = lab.lay(link, options)?;
             lab.links.push(link);
+            wires.push(ends);
         }
-        for index in 0..plan.nodes.len() {
-            lab.join(index, options)?;
+        let mut failed = Ok(());
+        for started in start::all(plan, options, &wires, stop) {
+            match started {
+                Ok(started) => lab.join(started),
+                Err(error) => failed = failed.and(Err(error)),
+            }
         }
+        failed?;
+        lab.links.iter().for_each(|link| link.cable.cut(false));
         let begun = lab.world.begin();
         begun.map_err(|e| lab.of(e))?;
-        for (index, planned) in plan.nodes.iter().enumerate() {
-            let kernel = lab.world.kernel(index);
-            node::add_routes(planned, kernel)?;
-            let nic = |link: usize| lab.links[link].nics[plan.links[link].side(index)?].as_ref();
-            node::add_endpoints(plan, index, kernel, nic)?;
-        }
         for flow in 0..plan.flows.len() {
             lab.flows.push(Flow::prepare(plan, flow, &lab.world)?);
         }
-        lab.warm_up()?;
+        lab.warm_up(stop)?;
         lab.took = began.elapsed().as_secs_f64();
         Ok(lab)
     }
@@ -97,16 +101,13 @@ impl<'a> Lab<'a> {
         self.world.kernel(node)
     }
 
-    /// Run the program to its end, and say what was measured. `stop` is asked now and then
-    /// whether somebody wants it to end at once.
+    /// Run the program to its end, and say what was measured. Captures are whole in any case.
     ///
     /// Errors: a kernel has ended; a capture cannot be written; [`Error::Interrupted`].
-    pub fn run(mut self, stop: &dyn Fn() -> bool) -> Result<Report> {
+    pub fn run(mut self, stop: Stop) -> Result<Report> {
         let began = Instant::now();
         self.go(stop)?;
-        for (path, capture) in self.links.iter().filter_map(|link| link.capture.as_ref()) {
-            capture.flush().map_err(|e| Error::File(path.clone(), e))?;
-        }
+        self.flush()?;
         let now = self.now();
         let took = began.elapsed().as_secs_f64();
         let plan = self.plan;
@@ -129,6 +130,14 @@ impl<'a> Lab<'a> {
         })
     }
 
+    /// Write what captures have in their buffers, of all of them; the first error of any.
+    fn flush(&self) -> Result<()> {
+        let captures = self.links.iter().filter_map(|link| link.capture.as_ref());
+        let flushed = captures
+            .map(|(path, capture)| capture.flush().map_err(|e| Error::File(path.clone(), e)));
+        flushed.fold(Ok(()), Result::and)
+    }
+
     /// By the program's clock.
     fn now(&self) -> u64 {
         self.world.now() - self.begins
@@ -144,22 +153,15 @@ impl<'a> Lab<'a> {
         Error::Node(name, error)
     }
 
-    /// A node, with its cards. Its time is its own until then, and stands while others start:
-    /// a kernel that is alone looks again and again whether somebody waits.
-    fn join(&mut self, index: usize, options: &Options) -> Result<()> {
-        let kernel = node::boot(self.plan, index, options)?;
-        for (number, planned) in self.plan.links.iter().enumerate() {
-            if let Some(side) = planned.side(index) {
-                let link = &mut self.links[number];
-                let wire = link.wires[side].clone();
-                link.nics[side] = Some(node::plug(self.plan, number, side, &kernel, wire)?);
-            }
+    fn join(&mut self, started: Started) {
+        for (link, side, nic) in started.nics {
+            self.links[link].nics[side] = Some(nic);
         }
-        let joined = self.world.join(kernel);
-        joined.map_err(|e| Error::Node(self.plan.nodes[index].name.clone(), e))
+        self.world.join(started.kernel);
     }
 
-    fn lay(&self, link: usize, options: &Options) -> Result<LinkUp> {
+    /// Nobody is at the other end of it yet.
+    fn lay(&self, link: usize, options: &Options) -> Result<(LinkUp, Wires)> {
         let planned = &self.plan.links[link];
         let (cable, mut wires) = self.world.cable(planned.ends.map(|end| end.node));
         let mut capture = None;
@@ -170,12 +172,13 @@ impl<'a> Lab<'a> {
             wires[0] = around.clone();
             capture = Some((path, around));
         }
-        Ok(LinkUp {
+        let nics = [None, None];
+        let link = LinkUp {
             cable,
-            wires,
-            nics: [None, None],
+            nics,
             capture,
-        })
+        };
+        Ok((link, wires))
     }
 
     fn capture(
@@ -190,9 +193,9 @@ impl<'a> Lab<'a> {
     }
 
     /// Until all links are up, and a whole second begins.
-    fn warm_up(&mut self) -> Result<()> {
+    fn warm_up(&mut self, stop: Stop) -> Result<()> {
         let until = self.world.now().next_multiple_of(SECOND) + WARM;
-        self.pass_until(until)?;
+        self.pass_until(until, stop)?;
         for (link, planned) in self.links.iter().zip(&self.plan.links) {
             for (nic, end) in link.nics.iter().flatten().zip(&planned.ends) {
                 let failed = |e| Error::Node(self.plan.nodes[end.node].name.clone(), e);
@@ -207,8 +210,9 @@ impl<'a> Lab<'a> {
         Ok(())
     }
 
-    fn pass_until(&mut self, until: u64) -> Result<()> {
+    fn pass_until(&mut self, until: u64, stop: Stop) -> Result<()> {
         loop {
+            look(stop)?;
             let next = self.world.next();
             let next = next.unwrap_or(until).min(until);
             let passed = self.world.pass(next);
@@ -219,18 +223,16 @@ impl<'a> Lab<'a> {
         }
     }
 
-    fn go(&mut self, stop: &dyn Fn() -> bool) -> Result<()> {
+    fn go(&mut self, stop: Stop) -> Result<()> {
         let plan = self.plan;
         let (mut events, mut next_sample) = (plan.events.iter().peekable(), plan.sample);
         loop {
-            if self.world.steps().is_multiple_of(LOOK) && stop() {
-                return Err(Error::Interrupted);
-            }
+            look(stop)?;
             let now = self.now();
             while let Some(event) = events.next_if(|event| event.time <= now) {
                 self.happens(event)?;
             }
-            self.step_flows(now)?;
+            self.step_flows(now, stop)?;
             if now >= next_sample {
                 self.flows.iter_mut().for_each(|flow| flow.sample(now));
                 next_sample = now + plan.sample;
@@ -251,16 +253,20 @@ impl<'a> Lab<'a> {
     }
 
     /// Let the programs go on whose kernels have run, until they wait.
-    fn step_flows(&mut self, now: u64) -> Result<()> {
+    fn step_flows(&mut self, now: u64, stop: Stop) -> Result<()> {
         let ran = self.world.take_ran();
-        let world = &mut self.world;
-        let stepped = self.flows.iter_mut().try_for_each(|flow| {
+        for number in 0..self.flows.len() {
+            let flow = &mut self.flows[number];
             let is_due = flow.appointment().is_some_and(|time| time <= now);
             let has_run = flow.members().iter().any(|member| ran.contains(member));
-            while (is_due || has_run) && flow.step(now, world)? {}
-            Ok(())
-        });
-        stepped.map_err(|e| self.of(e))?;
+            // Within a node all of it may be at one instant.
+            let mut goes_on = is_due || has_run;
+            while goes_on {
+                look(stop)?;
+                let stepped = self.flows[number].step(now, &mut self.world);
+                goes_on = stepped.map_err(|e| self.of(e))?;
+            }
+        }
         // What they have set going has been done.
         self.world.take_ran();
         Ok(())
@@ -268,8 +274,9 @@ impl<'a> Lab<'a> {
 
     fn happens(&mut self, event: &crate::plan::EventPlan) -> Result<()> {
         let members = self.plan.links[event.link].ends.map(|end| end.node);
-        let run = |world: &mut World| members.iter().try_for_each(|member| world.run(*member));
-        run(&mut self.world).map_err(|e| self.of(e))?;
+        let mut each = members.iter();
+        let ready = each.try_for_each(|member| self.world.catch_up(*member));
+        ready.map_err(|e| self.of(e))?;
         let link = &self.links[event.link];
         if let Some(cut) = event.cut {
             link.cable.cut(cut);
@@ -279,7 +286,16 @@ impl<'a> Lab<'a> {
                 node::impair(self.plan, event.at, nic, how, 2 * event.link + side)?;
             }
         }
-        run(&mut self.world).map_err(|e| self.of(e))
+        let mut each = members.iter();
+        let done = each.try_for_each(|member| self.world.run(*member));
+        done.map_err(|e| self.of(e))
+    }
+}
+
+fn look(stop: Stop) -> Result<()> {
+    match stop() {
+        true => Err(Error::Interrupted),
+        false => Ok(()),
     }
 }
 
@@ -298,6 +314,8 @@ impl LinkUp {
 impl Drop for Lab<'_> {
     /// Kernels whose time is led would not give up cards by themselves.
     fn drop(&mut self) {
+        // Whoever was interrupted has another error to tell, and else there is none.
+        self.flush().ok();
         for member in 0..self.world.members() {
             self.world.kernel(member).halt();
         }

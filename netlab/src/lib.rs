@@ -8,7 +8,7 @@
 //! use tane_netlab::{Lab, Options, Plan};
 //!
 //! let plan = Plan::read("two.toml".as_ref())?;
-//! let report = Lab::start(&plan, &Options::default())?.run(&|| false)?;
+//! let report = Lab::start(&plan, &Options::default(), &|| false)?.run(&|| false)?;
 //! print!("{report}");
 //! # Ok::<(), tane_netlab::Error>(())
 //! ```
@@ -23,7 +23,8 @@
 //!   source.rs     lines of the file, for what is wrong with it
 //! world.rs      the clock: kernels, frames, whose turn it is
 //! cable.rs      what a frame takes from one card to the other
-//! node.rs       a kernel that is set up
+//! start.rs      all of them, beside each other
+//!   node.rs     a kernel that is set up
 //! flow.rs       a connection and its two programs
 //!   calls.rs      calls that do not wait
 //!   datagrams.rs  a flow that is no connection
@@ -34,7 +35,7 @@
 //! ```
 //!
 //! docs/netlab.md has the file's keys. A [`Lab`] is for one thread, which makes all calls of
-//! its kernels.
+//! its kernels once they have started.
 //!
 //! Imports of ours: `tane`.
 
@@ -52,10 +53,11 @@ mod plot;
 mod report;
 mod routes;
 mod source;
+mod start;
 mod topology;
 mod world;
 
 pub use error::{Error, Result};
-pub use lab::{Lab, Options};
+pub use lab::{Lab, Options, Stop};
 pub use plan::Plan;
 pub use report::{CableReport, DatagramReport, FlowReport, Latency, PathReport, Report, Sample};

@@ -151,12 +151,12 @@ pub fn impair(plan: &Plan, at: usize, end: &Link, how: &Impairment, number: usiz
 
 /// Its ways to networks that it is not on. Its cards have their addresses.
 pub fn add_routes(node: &NodePlan, kernel: &Kernel) -> Result<()> {
-    for route in &node.routes {
-        kernel
-            .add_route(route.network.address, route.network.prefix, route.gateway)
-            .map_err(|e| Error::Node(node.name.clone(), e))?;
-    }
-    Ok(())
+    let routes = node.routes.iter().map(|route| {
+        let Cidr { address, prefix } = route.network;
+        (address, prefix, route.gateway)
+    });
+    let added = kernel.add_routes(routes);
+    added.map_err(|e| Error::Node(node.name.clone(), e))
 }
 
 /// Which paths its connections by MPTCP take. `nic` is its card at a link.

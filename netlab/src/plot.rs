@@ -52,27 +52,23 @@ struct Diagram {
 }
 
 const DIAGRAMS: [Diagram; 4] = [
-    Diagram {
-        title: "Arrived",
-        of: |sample| sample.bits_per_second,
-        shown: rate,
-    },
-    Diagram {
-        title: "Congestion window, segments",
-        of: |sample| sample.congestion_window.into(),
-        shown: plain,
-    },
-    Diagram {
-        title: "Round trip, ms",
-        of: |sample| sample.rtt_ms,
-        shown: plain,
-    },
-    Diagram {
-        title: "Segments sent again, in all",
-        of: |sample| sample.retransmits.into(),
-        shown: plain,
-    },
+    diagram("Arrived", |sample| sample.bits_per_second, rate),
+    diagram(
+        "Congestion window, segments",
+        |sample| sample.congestion_window.into(),
+        plain,
+    ),
+    diagram("Round trip, ms", |sample| sample.rtt_ms, plain),
+    diagram(
+        "Segments sent again, in all",
+        |sample| sample.retransmits.into(),
+        plain,
+    ),
 ];
+
+const fn diagram(title: &'static str, of: fn(&Sample) -> f64, shown: fn(f64) -> String) -> Diagram {
+    Diagram { title, of, shown }
+}
 
 impl Report {
     /// An SVG of all connections' samples; it names every line.

@@ -45,6 +45,11 @@ pub fn said(node: &Node, own: usize, links: &[LinkPlan], source: &Source) -> Res
             let text = format!("{network} is not reached by {gateway}: one is IPv6");
             return Err(source.wrong(at, text));
         }
+        if let Some(link) = links.iter().find(|link| is_of(link, own, &network)) {
+            let name = node.name.get_ref();
+            let text = format!("{name} is on {network} itself, by its link {}", link.name);
+            return Err(source.wrong(route.to.span().start, text));
+        }
         if let Some(other) = routes.iter().find(|other| other.network == network) {
             let line = source.line(other.at.unwrap_or(at));
             let text = format!("a second route to {network}; the first is in line {line}");
@@ -60,6 +65,12 @@ pub fn said(node: &Node, own: usize, links: &[LinkPlan], source: &Source) -> Res
     Ok(routes)
 }
 
+/// Whether the node is on this network by this link.
+fn is_of(link: &LinkPlan, node: usize, network: &Cidr) -> bool {
+    link.side(node)
+        .is_some_and(|side| link.ends[side].address.network() == *network)
+}
+
 /// The node at the other end of one of its links that has this address.
 fn neighbour(node: usize, address: &IpAddr, links: &[LinkPlan]) -> Option<usize> {
     links.iter().find_map(|link| {
@@ -69,7 +80,8 @@ fn neighbour(node: usize, address: &IpAddr, links: &[LinkPlan]) -> Option<usize>
     })
 }
 
-/// Add the shortest way to each network that a node has no other for.
+/// Add the shortest way to each network to which the file says none: neither to it nor to one that
+/// it is part of.
 pub fn add_shortest(nodes: &mut [NodePlan], links: &[LinkPlan]) {
     for target in links {
         let network = target.ends[0].address.network();
@@ -95,7 +107,8 @@ pub fn add_shortest(nodes: &mut [NodePlan], links: &[LinkPlan]) {
                 known[far] = true;
                 queue.push_back(far);
                 let routes = &mut nodes[far].routes;
-                if routes.iter().all(|route| route.network != network) {
+                let is_said = |route: &Route| route.at.is_some() && route.network.holds(&network);
+                if !routes.iter().any(is_said) {
                     routes.push(Route {
                         network,
                         gateway: gateway.address,
@@ -134,16 +147,9 @@ pub fn way(from: usize, to: &IpAddr, nodes: &[NodePlan], links: &[LinkPlan]) -> 
         if at != from && !nodes[at].forward {
             return Way::Ends(at);
         }
-        let on = links.iter().position(|link| {
-            let there = |side: usize| link.ends[1 - side].address.address == *to;
-            link.side(at).is_some_and(there)
-        });
-        let hop = on.or_else(|| {
-            let routes = nodes[at].routes.iter();
-            let routes = routes.filter(|route| route.network.contains(to));
-            let best = routes.max_by_key(|route| route.network.prefix)?;
+        let hop = hop(at, to, &nodes[at], links).and_then(|hop| {
             links.iter().position(|link| {
-                let there = |side: usize| link.ends[1 - side].address.address == best.gateway;
+                let there = |side: usize| link.ends[1 - side].address.address == hop.gateway;
                 link.side(at).is_some_and(there)
             })
         });
@@ -153,6 +159,23 @@ pub fn way(from: usize, to: &IpAddr, nodes: &[NodePlan], links: &[LinkPlan]) -> 
         passed.push((link, side));
         at = links[link].ends[1 - side].node;
     }
+}
+
+/// By what a node hands on a packet for this address: as Linux, by the longest of the networks that
+/// it is on, whose gateway is then the address, and those that it has routes to.
+pub fn hop(at: usize, to: &IpAddr, node: &NodePlan, links: &[LinkPlan]) -> Option<Route> {
+    let own = links.iter().filter_map(|link| {
+        let network = link.ends[link.side(at)?].address.network();
+        let (gateway, at) = (*to, None);
+        Some(Route {
+            network,
+            gateway,
+            at,
+        })
+    });
+    let all = own.chain(node.routes.iter().cloned());
+    let all = all.filter(|route| route.network.contains(to));
+    all.max_by_key(|route| route.network.prefix)
 }
 
 /// No route of the file's leads in a circle. Shortest ways alone never do.
@@ -171,9 +194,10 @@ pub fn check_loops(nodes: &[NodePlan], links: &[LinkPlan], source: &Source) -> R
                 .iter()
                 .map(|node| nodes[*node].name.as_str())
                 .collect();
-            let routes = circle.iter().flat_map(|node| &nodes[*node].routes);
-            let mut routes = routes.filter(|route| route.network.contains(&to));
-            let at = routes.find_map(|route| route.at).unwrap_or(0);
+            let mut hops = circle
+                .iter()
+                .filter_map(|at| hop(*at, &to, &nodes[*at], links));
+            let at = hops.find_map(|hop| hop.at).unwrap_or(0);
             let text = format!(
                 "packets for {to} go round and round: {} - {}",
                 names.join(" - "),

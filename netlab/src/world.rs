@@ -31,15 +31,18 @@ pub struct World {
 struct Member {
     kernel: Kernel,
     timer: Option<u64>,
+    /// How late it was there when it last ran.
+    ran_at: Option<u64>,
 }
 
 impl World {
-    /// A kernel that is deterministic joins. Its time stands until the world begins.
-    pub fn join(&mut self, kernel: Kernel) -> Result<(), tane::Error> {
-        kernel.lead_time(true)?;
-        let timer = None;
-        self.members.push(Member { kernel, timer });
-        Ok(())
+    /// A kernel joins whose time is led. It stands until the world begins.
+    pub fn join(&mut self, kernel: Kernel) {
+        self.members.push(Member {
+            kernel,
+            timer: None,
+            ran_at: None,
+        });
     }
 
     /// How many have joined.
@@ -102,21 +105,30 @@ impl World {
         }
         while let Some(frame) = self.frames.take(time) {
             // What else is due there comes first.
-            self.run(frame.member())?;
+            self.catch_up(frame.member())?;
             frame.deliver();
             self.run(frame.member())?;
         }
         Ok(())
     }
 
-    /// A member's turn: it is now there, too, and it runs until it is idle. Before a call of
-    /// it, and after one.
+    /// Before a call of a member: it is now there, too, and all that was due has been done.
+    pub fn catch_up(&mut self, index: usize) -> Turn {
+        match self.members[index].ran_at == Some(self.now()) {
+            true => Ok(()),
+            false => self.run(index),
+        }
+    }
+
+    /// A member's turn, after a call of it: it runs until it is idle.
     pub fn run(&mut self, index: usize) -> Turn {
-        let now = Duration::from_nanos(self.now());
+        let time = self.now();
+        let now = Duration::from_nanos(time);
         let member = &mut self.members[index];
         let passed = member.kernel.pass_time_to(now);
         let timer = passed.and_then(|()| member.kernel.next_timer());
         let timer = timer.map_err(|e| (index, e))?.map(nanoseconds);
+        member.ran_at = Some(time);
         self.ran.insert(index);
         if timer == member.timer {
             return Ok(());

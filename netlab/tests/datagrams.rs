@@ -13,7 +13,7 @@ fn run(text: &str, seed: u64) -> Option<Report> {
         image: Some(image("default")?),
         ..Options::default()
     };
-    let lab = Lab::start(&plan, &options).unwrap_or_else(|e| panic!("{e}"));
+    let lab = Lab::start(&plan, &options, &|| false).unwrap_or_else(|e| panic!("{e}"));
     Some(lab.run(&|| false).unwrap_or_else(|e| panic!("{e}")))
 }
 

@@ -36,7 +36,7 @@ fn plan(text: &str) -> Plan {
 #[track_caller]
 fn run(text: &str) -> Option<Report> {
     let plan = plan(text);
-    let lab = Lab::start(&plan, &options()?).unwrap_or_else(|e| panic!("{e}"));
+    let lab = Lab::start(&plan, &options()?, &|| false).unwrap_or_else(|e| panic!("{e}"));
     Some(lab.run(&|| false).unwrap_or_else(|e| panic!("{e}")))
 }
 
@@ -92,6 +92,36 @@ fn two_ways_together_are_as_fast_as_both_alone() {
 }
 
 #[test]
+fn what_is_no_path_goes_on_taking_the_way_that_the_file_says() {
+    let route = "name = \"a\"\n[[node.route]]\nto = \"default\"\nvia = \"10.0.1.2\"\n";
+    let text = two_ways().replacen("name = \"a\"\n", route, 1)
+        + "bytes = \"200K\"\n"
+        + FLOW
+        + "at = \"5s\"\nbytes = \"1M\"\n";
+    let Some(report) = run(&text) else { return };
+    assert!(report.error().is_none(), "{report}");
+    let firsts = |flow: &FlowReport| -> Vec<String> {
+        flow.paths
+            .iter()
+            .map(|path| path.links[0].clone())
+            .collect()
+    };
+    let mptcp = firsts(&report.flows[0]);
+    assert!(
+        mptcp[0] == "a-y" && mptcp.contains(&"a-x".into()),
+        "{report}"
+    );
+    let passed = |name: &str| {
+        let mut links = report.links.iter();
+        links.find(|link| link.name == name).expect("a link").bytes[0]
+    };
+    assert!(
+        passed("a-y") > 1 << 20 && passed("a-x") < 300 << 10,
+        "{report}"
+    );
+}
+
+#[test]
 fn a_way_that_is_cut_loses_nothing_and_is_taken_again_when_it_is_mended() {
     let text = two_ways() + "bytes = \"16M\"\n" + CUT;
     let Some(report) = run(&text) else { return };
@@ -119,7 +149,7 @@ fn the_same_seed_gives_the_same_packets_by_all_ways() {
             captures: Some(scratch.to_path_buf()),
             ..options()?
         };
-        let lab = Lab::start(&plan, &options).unwrap_or_else(|e| panic!("{e}"));
+        let lab = Lab::start(&plan, &options, &|| false).unwrap_or_else(|e| panic!("{e}"));
         lab.run(&|| false).unwrap_or_else(|e| panic!("{e}"));
         let files = plan
             .links()
@@ -217,7 +247,7 @@ fn what_a_kernel_lacks_is_told_by_the_flows_line() {
     let Some(options) = options() else { return };
     let refused = |text: &str, line: &str, words: &str| {
         let plan = plan(text);
-        let started = Lab::start(&plan, &options).map(drop);
+        let started = Lab::start(&plan, &options, &|| false).map(drop);
         match started {
             Err(Error::Topology {
                 line: at,

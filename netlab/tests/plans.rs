@@ -131,8 +131,18 @@ fn routes_that_lead_nowhere_or_round_and_round_are_refused() {
     plan(&good).unwrap_or_else(|e| panic!("{e}"));
     // To one host of it by the node that sends it back.
     let routes = "[[node.route]]\nto = \"10.0.9.2/32\"\nvia = \"10.0.1.2\"\n";
-    // The router is on that network itself, and prefers that.
-    plan(&three.replace("ROUTES", routes)).unwrap_or_else(|e| panic!("{e}"));
+    // The router is on that network itself; but this is more of the address.
+    is_refused(
+        &three.replace("ROUTES", routes),
+        11,
+        "round and round: s - r - s",
+    );
+    let routes = "[[node.route]]\nto = \"10.0.9.7/24\"\nvia = \"10.0.1.2\"\n";
+    is_refused(
+        &three.replace("ROUTES", routes),
+        6,
+        "r is on 10.0.9.0/24 itself, by its link r-b",
+    );
     let routes = "[[node.route]]\nto = \"10.0.9.0/24\"\nvia = \"10.0.7.7\"\n";
     is_refused(
         &three.replace("ROUTES", routes),

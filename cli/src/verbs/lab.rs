@@ -80,7 +80,8 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         words: global.append.clone(),
         captures,
     };
-    let lab = Lab::start(&plan, &options).map_err(failure)?;
+    interrupt::stop_soon();
+    let lab = Lab::start(&plan, &options, &interrupt::requested).map_err(failure)?;
     let report = lab.run(&interrupt::requested).map_err(failure)?;
     if let Some(path) = &args.plot {
         std::fs::write(path, report.svg()).map_err(|e| Failure::of_host(path, &e))?;

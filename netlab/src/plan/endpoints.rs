@@ -122,7 +122,12 @@ impl Planner<'_> {
                     continue;
                 };
                 any = true;
-                let network = plan.links[network].ends[0].address.network();
+                // As wide as the way that others take: Linux prefers narrower ones, by whatever metric.
+                let usual = routes::hop(here, &address, &plan.nodes[here], &plan.links);
+                let network = usual.map_or_else(
+                    || plan.links[network].ends[0].address.network(),
+                    |usual| usual.network,
+                );
                 let ways = &mut plan.nodes[here].mptcp.ways;
                 let known = ways
                     .iter()

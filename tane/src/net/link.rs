@@ -61,8 +61,18 @@ impl Kernel {
         prefix: u8,
         gateway: impl Into<IpAddr>,
     ) -> Result<()> {
-        let (network, gateway) = (network.into(), gateway.into());
-        tell_route(self, route(network, prefix, gateway), network, prefix)
+        self.add_routes([(network.into(), prefix, gateway.into())])
+    }
+
+    /// The same of several: networks, their bits and gateways, one after the other. The first that
+    /// cannot be added is the last that is tried.
+    pub fn add_routes(&self, routes: impl IntoIterator<Item = (IpAddr, u8, IpAddr)>) -> Result<()> {
+        let netlink = Netlink::open(self).map_err(|errno| Error::new(errno, "add routes"))?;
+        for (network, prefix, gateway) in routes {
+            let message = route(network, prefix, gateway);
+            tell_route(&netlink, message, network, prefix)?;
+        }
+        Ok(())
     }
 }
 
@@ -138,7 +148,9 @@ impl Link {
         let mut message = route(network, prefix, gateway);
         message.attribute(RTA_OIF, &self.index.to_ne_bytes());
         message.attribute(RTA_PRIORITY, &metric.to_ne_bytes());
-        tell_route(&self.kernel, message, network, prefix)
+        let netlink = Netlink::open(&self.kernel);
+        let netlink = netlink.map_err(|errno| on(errno, "add a route by", &self.name))?;
+        tell_route(&netlink, message, network, prefix)
     }
 
     /// Whether it is up and somebody is at the other end.
@@ -201,10 +213,9 @@ fn route(network: IpAddr, prefix: u8, gateway: IpAddr) -> Message {
     message
 }
 
-fn tell_route(kernel: &Kernel, message: Message, network: IpAddr, prefix: u8) -> Result<()> {
-    Netlink::open(kernel)
-        .and_then(|netlink| netlink.tell(message))
-        .map_err(|errno| on(errno, "add a route to", &format!("{network}/{prefix}")))
+fn tell_route(netlink: &Netlink, message: Message, network: IpAddr, prefix: u8) -> Result<()> {
+    let told = netlink.tell(message);
+    told.map_err(|errno| on(errno, "add a route to", &format!("{network}/{prefix}")))
 }
 
 /// `struct ifinfomsg`.
