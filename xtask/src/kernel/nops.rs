@@ -11,7 +11,6 @@ use crate::Result;
 const APART: [u8; 5] = [0x90; 5];
 const JOINED: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
 const SYMBOLS: u32 = 2;
-const RELOCATIONS: u32 = 4;
 
 /// Join them in an image that has any, in place; how many it has.
 pub fn join(vmlinux: &Path) -> Result<usize> {
@@ -103,8 +102,8 @@ impl Elf {
         Ok(None)
     }
 
-    /// The starts of functions with such room: the table of them is relocated, so
-    /// their addresses are in the relocations.
+    /// The starts of functions with such room, as the table of them has them before it is
+    /// relocated.
     fn sites(&self) -> Result<Vec<u64>> {
         let sections = self.sections()?;
         let table = (
@@ -114,17 +113,10 @@ impl Elf {
         let (Some(start), Some(stop)) = table else {
             return Ok(Vec::new());
         };
-        let mut sites = Vec::new();
-        for section in sections.iter().filter(|s| s.kind == RELOCATIONS) {
-            for at in (section.at..section.at + section.len).step_by(24) {
-                if section.allocated && (start..stop).contains(&self.word(at, 8)?) {
-                    sites.push(self.word(at + 16, 8)?);
-                }
-            }
-        }
-        match sites.len() as u64 == (stop - start) / 8 {
-            true => Ok(sites),
-            false => Err("its table of functions is not relocated as a whole".into()),
-        }
+        let place = |at| self.place(at).ok_or("its table of functions is not in it");
+        (start..stop)
+            .step_by(8)
+            .map(|at| self.word(place(at)?, 8))
+            .collect()
     }
 }
