@@ -52,13 +52,16 @@ pub fn sources(root: &Root, at: &ImagePath, global: &Global) -> Result<Vec<Image
     Ok(paths.into_iter().map(with).collect())
 }
 
+/// Names in a directory, and what they are as far as that is known.
+pub type Names = Vec<(Vec<u8>, Option<Kind>)>;
+
 /// What patterns are looked for in.
 pub trait Tree {
     /// What is at a path, of a symlink itself unless it is followed.
     fn kind(&self, path: &[u8], follow: bool) -> Result<Kind, Errno>;
 
-    /// The names in a directory, in order, and what they are as far as that is known.
-    fn list(&self, dir: &[u8]) -> Result<Vec<(Vec<u8>, Option<Kind>)>, Errno>;
+    /// In order.
+    fn list(&self, dir: &[u8]) -> Result<Names, Errno>;
 
     /// A directory that is called `path` and those below it; with `last` all that is below it.
     /// Nothing whose name begins with a dot.
@@ -70,7 +73,7 @@ impl Tree for Root<'_> {
         self.stat(path, follow).map(|stat| stat.kind())
     }
 
-    fn list(&self, dir: &[u8]) -> Result<Vec<(Vec<u8>, Option<Kind>)>, Errno> {
+    fn list(&self, dir: &[u8]) -> Result<Names, Errno> {
         let mut entries = Entries::read(&self.open_dir(dir)?)?;
         entries.sort_by_name();
         let all = entries.list.iter();

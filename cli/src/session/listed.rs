@@ -3,7 +3,7 @@
 
 use super::teller::{list, told};
 use crate::compare::told::Wanted;
-use crate::expand::{below, Tree};
+use crate::expand::{below, Names, Tree};
 use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::io;
@@ -31,7 +31,7 @@ impl Tree for Listed {
         kind_of(path, follow)
     }
 
-    fn list(&self, dir: &[u8]) -> Result<Vec<(Vec<u8>, Option<Kind>)>, Errno> {
+    fn list(&self, dir: &[u8]) -> Result<Names, Errno> {
         let all = list(Path::new(OsStr::from_bytes(dir)))?.into_iter();
         Ok(all.map(|(name, kind)| (name, Some(kind))).collect())
     }
