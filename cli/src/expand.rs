@@ -52,9 +52,49 @@ pub fn sources(root: &Root, at: &ImagePath, global: &Global) -> Result<Vec<Image
     Ok(paths.into_iter().map(with).collect())
 }
 
+/// Names in a directory, and what they are as far as that is known.
+pub type Names = Vec<(Vec<u8>, Option<Kind>)>;
+
+/// What patterns are looked for in.
+pub trait Tree {
+    /// What is at a path, of a symlink itself unless it is followed.
+    fn kind(&self, path: &[u8], follow: bool) -> Result<Kind, Errno>;
+
+    /// In order.
+    fn list(&self, dir: &[u8]) -> Result<Names, Errno>;
+
+    /// A directory that is called `path` and those below it; with `last` all that is below it.
+    /// Nothing whose name begins with a dot.
+    fn all_below(&self, dir: &[u8], path: &[u8], last: bool) -> Result<Vec<Vec<u8>>, Errno>;
+}
+
+impl Tree for Root<'_> {
+    fn kind(&self, path: &[u8], follow: bool) -> Result<Kind, Errno> {
+        self.stat(path, follow).map(|stat| stat.kind())
+    }
+
+    fn list(&self, dir: &[u8]) -> Result<Names, Errno> {
+        let mut entries = Entries::read(&self.open_dir(dir)?)?;
+        entries.sort_by_name();
+        let all = entries.list.iter();
+        let all = all.map(|entry| (entries.name(entry).to_bytes().to_vec(), entry.kind));
+        Ok(all.collect())
+    }
+
+    fn all_below(&self, dir: &[u8], path: &[u8], last: bool) -> Result<Vec<Vec<u8>>, Errno> {
+        let mut all = All {
+            last,
+            found: Vec::new(),
+            error: None,
+        };
+        let Ok(()) = walk(&self.open_dir(dir)?, c".", path, &mut all);
+        all.error.map_or(Ok(all.found), Err)
+    }
+}
+
 /// The paths that match a pattern below `base`, as it has them. As in a shell, what
 /// begins with a dot does not match by chance.
-pub fn matches(root: &Root, base: &[u8], pattern: &[u8]) -> Result<Vec<Vec<u8>>, Errno> {
+pub fn matches(root: &dyn Tree, base: &[u8], pattern: &[u8]) -> Result<Vec<Vec<u8>>, Errno> {
     let top: &[u8] = if pattern.starts_with(b"/") { b"/" } else { b"" };
     let parts = pattern
         .split(|b| *b == b'/')
@@ -95,7 +135,8 @@ pub fn matches(root: &Root, base: &[u8], pattern: &[u8]) -> Result<Vec<Vec<u8>>,
     Ok(there)
 }
 
-fn below(path: &[u8], name: &[u8]) -> Vec<u8> {
+/// A path below another.
+pub fn below(path: &[u8], name: &[u8]) -> Vec<u8> {
     let slash: &[u8] = match path {
         [] | [.., b'/'] => b"",
         _ => b"/",
@@ -103,21 +144,21 @@ fn below(path: &[u8], name: &[u8]) -> Vec<u8> {
     [path, slash, name].concat()
 }
 
-fn exists(root: &Root, path: &[u8]) -> Result<bool, Errno> {
-    match root.stat(path, path.ends_with(b"/")) {
-        Ok(stat) => Ok(!path.ends_with(b"/") || stat.kind() == Kind::Directory),
+fn exists(root: &dyn Tree, path: &[u8]) -> Result<bool, Errno> {
+    match root.kind(path, path.ends_with(b"/")) {
+        Ok(kind) => Ok(!path.ends_with(b"/") || kind == Kind::Directory),
         Err(Errno(e)) if NOTHING.contains(&e) || e == libc::ENAMETOOLONG => Ok(false),
         Err(e) => Err(e),
     }
 }
 
 /// Where paths begin that do not begin at the root.
-struct Place<'r, 'a> {
-    root: &'r Root<'a>,
+struct Place<'r> {
+    root: &'r dyn Tree,
     base: &'r [u8],
 }
 
-impl Place<'_, '_> {
+impl Place<'_> {
     fn whole(&self, path: &[u8]) -> Vec<u8> {
         match path {
             [b'/', ..] => path.to_vec(),
@@ -134,15 +175,12 @@ impl Place<'_, '_> {
         last: bool,
         to: &mut Vec<Vec<u8>>,
     ) -> Result<(), Errno> {
-        let dir = match self.root.open_dir(&self.whole(path)) {
+        let entries = match self.root.list(&self.whole(path)) {
             Err(Errno(e)) if NOTHING.contains(&e) => return Ok(()),
             other => other?,
         };
-        let mut entries = Entries::read(&dir)?;
-        entries.sort_by_name();
         let leads_on = |kind| matches!(kind, None | Some(Kind::Directory | Kind::Symlink));
-        for entry in entries.list.iter().filter(|e| last || leads_on(e.kind)) {
-            let name = entries.name(entry).to_bytes();
+        for (name, _) in entries.iter().filter(|(_, kind)| last || leads_on(*kind)) {
             let hidden = name.starts_with(b".") && !unescaped(part).starts_with(b".");
             if !hidden && glob(part, name) {
                 to.push(below(path, name));
@@ -153,27 +191,21 @@ impl Place<'_, '_> {
 
     /// Adds a directory and those below it; with `last` all that is below it.
     fn all_below(&self, path: Vec<u8>, last: bool, to: &mut Vec<Vec<u8>>) -> Result<(), Errno> {
-        let dir = match self.root.open_dir(&self.whole(&path)) {
-            Err(Errno(e)) if NOTHING.contains(&e) => return Ok(()),
-            other => other?,
-        };
-        let mut all = All {
-            last,
-            found: to,
-            error: None,
-        };
-        let Ok(()) = walk(&dir, c".", &path, &mut all);
-        all.error.map_or(Ok(()), Err)
+        match self.root.all_below(&self.whole(&path), &path, last) {
+            Err(Errno(e)) if NOTHING.contains(&e) => {}
+            found => to.extend(found?),
+        }
+        Ok(())
     }
 }
 
-struct All<'f> {
+struct All {
     last: bool,
-    found: &'f mut Vec<Vec<u8>>,
+    found: Vec<Vec<u8>>,
     error: Option<Errno>,
 }
 
-impl Visitor for All<'_> {
+impl Visitor for All {
     type Error = Infallible;
 
     fn visit(&mut self, visit: &Visit) -> Result<Next, Infallible> {

@@ -6,16 +6,18 @@
 
 use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
-use crate::session::{confines_session, is_without_jail, keep_only};
+use crate::session::{confines_session, is_kept_from, is_without_jail, keep_only};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use tane::images::open_host_file;
 use tane::jail::Jail;
+use tane_linux::Errno;
 
 /// Private memory of the child, in bytes: a stream is unpacked in it.
 const MEMORY: u64 = 512 << 20;
@@ -151,6 +153,10 @@ pub fn spare(path: &Path, hint: &str, global: &Global) -> Result<()> {
     }
     let fail = |text: String| Failure::new(SOME_FAILED, format!("{}: {text}", path.display()));
     let held = Guard::of(path, global)?.held(b"");
+    let name = path.as_os_str().as_bytes();
+    if held.is_err() && is_kept_from(name) {
+        return Err(Failure::file(name, Errno(libc::EACCES)));
+    }
     match held.map_err(|e| fail(unseen(&e)))? {
         Some(what) => Err(fail(refuses(&what) + hint)),
         None => Ok(()),
@@ -159,7 +165,8 @@ pub fn spare(path: &Path, hint: &str, global: &Global) -> Result<()> {
 
 fn look(path: &Path) -> io::Result<Option<String>> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-    match File::options().read(true).custom_flags(flags).open(path) {
+    // A session's jail lets it open nothing: it asks for that.
+    match open_host_file(path, false, flags) {
         Ok(file) => Ok(tane::held_by(&file)),
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied && !is_shut(path) => Err(e),
         Err(_) => Ok(None),

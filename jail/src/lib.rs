@@ -70,7 +70,6 @@ pub struct Jail {
     exec: bool,
     handed: bool,
     hands: bool,
-    names_only: bool,
     terminal: bool,
     unpacks: bool,
     connected: bool,
@@ -262,13 +261,6 @@ impl Jail {
         self
     }
 
-    /// What is written beneath directories keeps the owner, mode, times and attributes
-    /// that it was made with: nothing changes those of any file.
-    pub fn names_only(&mut self, yes: bool) -> &mut Self {
-        self.names_only = yes;
-        self
-    }
-
     /// A session: somebody types, and it may be waited for with other things (epoll(7)); it goes
     /// to other directories (chdir(2)).
     pub fn terminal(&mut self, yes: bool) -> &mut Self {
@@ -333,7 +325,7 @@ impl Jail {
 
     /// Whether it changes what files have beside their content.
     fn changes(&self) -> bool {
-        !self.trees.is_empty() && !self.names_only
+        !self.trees.is_empty()
     }
 
     fn writes(&self) -> bool {

@@ -128,10 +128,11 @@ fn keep(kept: u64, handed: bool) -> io::Result<()> {
         })
     };
     if all & set_of(&[SETPCAP]) != 0 {
-        for capability in 0..64 {
-            if kept >> capability & 1 == 0 {
-                // Past the last one that the host knows it is an error.
-                control(libc::PR_CAPBSET_DROP, capability, 0);
+        for capability in (0..64).filter(|c| kept >> c & 1 == 0) {
+            let dropped = control(libc::PR_CAPBSET_DROP, capability, 0);
+            // Past the last one that the host knows there is none.
+            if !dropped && io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) {
+                break;
             }
         }
         control(

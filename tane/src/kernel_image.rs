@@ -41,10 +41,15 @@ pub fn default_image() -> Result<PathBuf> {
 /// named another: it starts in half the time and knows ext2, ext3, ext4 and FAT. See
 /// [`DiskImage::is_plain`](crate::DiskImage::is_plain).
 pub fn tiny_image() -> Option<PathBuf> {
+    tiny_image_beside(&default_image().ok()?)
+}
+
+/// The same, of who has looked for the [`default_image`] already.
+pub fn tiny_image_beside(default: &Path) -> Option<PathBuf> {
     if env::var_os("TANE_IMAGE").is_some_and(|path| !path.is_empty()) {
         return None;
     }
-    let tiny = default_image().ok()?.with_file_name(NAMES[1]);
+    let tiny = default.with_file_name(NAMES[1]);
     tiny.is_file().then_some(tiny)
 }
 

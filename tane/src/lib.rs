@@ -112,7 +112,9 @@ pub use image::options::parse_size;
 pub use image::options::{ImageHooks, ImageOptions, Verity};
 pub use image::{Image, Outer};
 pub use kernel::Kernel;
-pub use kernel_image::{default_image, fuzz_image, lab_image, places_beside, tiny_image};
+pub use kernel_image::{
+    default_image, fuzz_image, lab_image, places_beside, tiny_image, tiny_image_beside,
+};
 pub use machine::Remote;
 pub use map::{Map, MapOptions};
 pub use metadata::{FileType, Metadata};

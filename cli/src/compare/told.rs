@@ -1,25 +1,28 @@
 //! A directory of the host as another process tells it: all of it, depth first, in the order
-//! of names, with descriptors of files. Nobody asks for anything.
+//! of names, with descriptors of files. Nobody asks for anything, but in a session for the
+//! directory.
 //!
 //! A message begins with its length and the number of descriptors that come with it, four
-//! bytes each; then come entries. An empty one is the end.
+//! bytes each; then come entries. An empty one is the end. In a session each that is none is
+//! answered by a byte: whether there is to be another one.
 
 use crate::failure::{Failure, Result};
 use crate::session::passing;
 use crate::session::HOST;
 use std::collections::VecDeque;
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsString};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{IntoRawFd, OwnedFd};
 use std::rc::Rc;
-use tane_copy::patterns::Excludes;
 use tane_linux::{Errno, Fd, Flags, Stat, Sys, Time};
 
+mod asked;
 mod tell;
 #[cfg(test)]
 mod tests;
 
+pub use asked::{answer, ask};
 pub use tell::tell;
 
 /// What is told of files beside what stat(2) knows.
@@ -30,7 +33,23 @@ pub struct Wanted {
     pub xattrs: bool,
     pub flags: bool,
     /// Nobody looks into these.
-    pub excludes: Excludes,
+    pub excludes: Vec<OsString>,
+    /// Nor into directories that are so deep below the one that is told.
+    pub depth: usize,
+}
+
+impl Wanted {
+    /// What there is, so many levels of it.
+    pub fn names(depth: usize) -> Wanted {
+        Wanted {
+            content: false,
+            targets: false,
+            xattrs: false,
+            flags: false,
+            excludes: Vec::new(),
+            depth,
+        }
+    }
 }
 
 /// Longest message: an entry has a name, and attributes in as many bytes as Linux lists.
@@ -59,18 +78,28 @@ pub struct Entry {
 
 /// That directory, at the end of who has Linux.
 pub struct Told {
-    line: File,
+    line: Option<File>,
     entries: VecDeque<Rc<Entry>>,
     over: bool,
+    /// Of a session: where the line goes when all has been told, or nobody wants more.
+    back: Option<fn(File)>,
 }
 
 impl Told {
     pub fn new(line: File) -> Told {
         Told {
-            line,
+            line: Some(line),
             entries: VecDeque::new(),
             over: false,
+            back: None,
         }
+    }
+
+    /// Of a session, whose line goes on; it has been asked for this.
+    pub fn asked(line: File, back: fn(File)) -> Told {
+        let mut told = Told::new(line);
+        told.back = Some(back);
+        told
     }
 
     /// The next entry.
@@ -95,11 +124,42 @@ impl Told {
     fn hear(&mut self) -> Result<()> {
         while self.entries.is_empty() && !self.over {
             let gone = |_| Failure::image("the process that reads on the host has died");
-            let entries = receive(&self.line).map_err(gone)?;
-            self.over = entries.is_empty();
+            let entries = self.message().map_err(gone)?;
             self.entries.extend(entries.into_iter().map(Rc::new));
         }
         Ok(())
+    }
+
+    /// An error: nobody is heard any more.
+    fn message(&mut self) -> io::Result<Vec<Entry>> {
+        let line = self.line.as_ref().ok_or(io::ErrorKind::UnexpectedEof)?;
+        let got = receive(line).and_then(|entries| {
+            // The next one is made while this one is looked at.
+            if self.back.is_some() && !entries.is_empty() {
+                asked::go_on(line, true)?;
+            }
+            Ok(entries)
+        });
+        match &got {
+            Ok(entries) => self.over = entries.is_empty(),
+            Err(_) => drop(self.line.take()),
+        }
+        got
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        let Some((line, back)) = self.line.take().zip(self.back) else {
+            return;
+        };
+        // The one that is on its way, and the end.
+        let stop = || asked::go_on(&line, false);
+        let over = |_| receive(&line).map(|entries| entries.is_empty());
+        let rest = || Ok::<_, io::Error>(over(())? || over(())?);
+        if self.over || stop().and_then(|()| rest()).is_ok_and(|over| over) {
+            back(line);
+        }
     }
 }
 

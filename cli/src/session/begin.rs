@@ -72,7 +72,7 @@ pub fn begin(
         dirs: shared,
         sources: &later.sources,
         dests: &later.dests,
-        is_opened: later.opens,
+        is_listed: later.lists,
     };
     jail::begin_session(all, &files, access, global)
 }

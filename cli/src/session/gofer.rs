@@ -49,7 +49,7 @@ pub(super) fn start_lender(
     let near = match forked {
         Forked::Gofer(far) => run(|| {
             let memory = loan.lend();
-            confine(&far, Vec::new(), &own)?;
+            confine(&far, Vec::new(), &own, End::Killed)?;
             lender::serve(&far, &memory, terms)
         }),
         Forked::Starter(near) => near,
@@ -59,10 +59,17 @@ pub(super) fn start_lender(
     Ok(())
 }
 
-/// Start it, for copies into these directories. Before the jail is entered.
-pub(super) fn start(trees: &[PathBuf], terms: Terms, global: &Global) -> Result<()> {
+/// Start it, for copies into these directories; of a session, also for files that are filled
+/// in `shared`, and read there. Before the jail is entered.
+pub(super) fn start(
+    trees: &[PathBuf],
+    shared: &[PathBuf],
+    terms: Terms,
+    global: &Global,
+) -> Result<()> {
     let fail = |e: io::Error| Failure::image(format!("the process that writes on the host: {e}"));
-    if matches!(terms, Terms::Session) {
+    let in_session = matches!(terms, Terms::Session { .. });
+    if in_session {
         guard::for_session(trees).map_err(fail)?;
     }
     let mut own = Jail::new();
@@ -72,12 +79,21 @@ pub(super) fn start(trees: &[PathBuf], terms: Terms, global: &Global) -> Result<
         own.write_beneath(path);
     }
     let devices = matches!(&terms, Terms::Copy { settings, .. } if settings.devices);
+    for path in shared.iter().filter(|path| in_session && path.exists()) {
+        own.read(path);
+    }
     own.metadata(true).devices(devices).handed(true);
+    own.hands(in_session);
     jail::limit_memory(&mut own, global);
     let memory = Memory::new().map_err(fail)?;
     let near = match fork().map_err(fail)? {
         Forked::Gofer(far) => run(|| {
-            confine(&far, guard::descriptors(), &own)?;
+            let end = if in_session {
+                End::Unheard
+            } else {
+                End::Killed
+            };
+            confine(&far, guard::descriptors(), &own, end)?;
             serve(&far, memory, terms, &Guards)
         }),
         Forked::Starter(near) => near,
@@ -124,11 +140,21 @@ impl Guard for Guards {
     }
 }
 
+/// How a gofer ends when the command does.
+#[derive(PartialEq)]
+enum End {
+    Killed,
+    /// By itself, as nobody asks any more: files that have got no name go before.
+    Unheard,
+}
+
 /// In a gofer, which needs these descriptors beside its socket.
-fn confine(socket: &File, mut kept: Vec<RawFd>, jail: &Jail) -> io::Result<()> {
-    // SAFETY: no memory involved. It ends with who asks, and has no terminal.
+fn confine(socket: &File, mut kept: Vec<RawFd>, jail: &Jail, end: End) -> io::Result<()> {
+    // SAFETY: no memory involved. It has no terminal.
     unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        if end == End::Killed {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        }
         libc::setsid();
     }
     kept.push(socket.as_raw_fd());

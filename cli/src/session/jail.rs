@@ -10,22 +10,22 @@ mod programs;
 mod sessions;
 
 pub use needs::Needs;
-pub use sessions::{begin_session, confines_session, enter_session, is_kept_from, Shared};
+pub use sessions::{
+    begin_session, confines_session, enter_before, enter_session, is_kept_from, Shared,
+};
 
 use super::machine::{kernel_image, plain_image, tiny_image};
 use super::{
     asker, filler, gofer, held, is_host_kernel, lower, memory, namer, opener, scratch, servers,
-    target, traced, Access,
+    target, teller, traced, Access,
 };
 use crate::args::Global;
-use crate::copy::gofer::Terms;
 use crate::failure::{Failure, Result};
 use crate::inherited;
-use crate::tell;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
-use tane::jail::{Files, Jail};
+use tane::jail::Jail;
 use tane::{is_remote, ImageFiles, ImagePath};
 
 /// Private memory, unless `--memory-limit` says otherwise, in bytes.
@@ -136,11 +136,8 @@ pub(super) fn enter(
         }
         needs.trees.retain(|path| path.exists());
         if let Some(terms) = needs.copies.take() {
-            let in_session = matches!(terms, Terms::Session);
-            gofer::start(&needs.trees, terms, global)?;
-            if !in_session {
-                needs.trees.clear();
-            }
+            gofer::start(&needs.trees, &needs.sources, terms, global)?;
+            needs.trees.clear();
         }
         if let Some(making) = needs.makes.take() {
             let fail = |e| Failure::image(format!("the process that gives names: {e}"));
@@ -157,15 +154,10 @@ pub(super) fn enter(
             let written = if access == Access::Write { shared } else { &[] };
             let opener = opener::start(opened, written, shared, global)?;
             tane::images::open_by(move |path, write, flags| opener.open(path, write, flags));
-            // What copies are written to, this process does not open.
-            let (opens, shared) = (needs.opens, &needs.sources);
-            needs.trees.retain(|dir| opens && shared.contains(dir));
-            if !opens {
-                needs.sources.clear();
+            if needs.lists && !shared.is_empty() {
+                teller::start_for_session(shared, global)?;
             }
-        }
-        for path in &needs.trees {
-            jail.write_beneath(path);
+            needs.sources.clear();
         }
         if needs.temporary {
             // It goes with its directory: who has no Linux sweeps that.
@@ -234,13 +226,7 @@ pub(super) fn enter(
                 jail.changes_code(traced::is_awaited());
             }
         }
-        let held = jail.enter().map_err(failure)?;
-        if held.files == Files::No && !needs.trees.is_empty() && !global.quiet {
-            tell::warning(
-                "this host has no Landlock, so that a hostile image could write outside of \
-                 the destination too (Linux 5.19 and newer have it)",
-            );
-        }
+        jail.enter().map_err(failure)?;
         state.needs = Some(needs);
         Ok(())
     })
@@ -356,9 +342,6 @@ pub(super) fn close(global: &Global) -> Result<()> {
         let mut jail = Jail::new();
         for path in &needs.sources {
             jail.read(path);
-        }
-        for path in &needs.trees {
-            jail.write_beneath(path);
         }
         needs.rights(&mut jail);
         jail.enter().map(drop).map_err(failure)

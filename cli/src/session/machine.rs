@@ -334,7 +334,8 @@ fn default_image() -> Result<PathBuf> {
 /// The tiny one beside it, in the same way.
 pub(super) fn plain_image() -> Option<PathBuf> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
-    FOUND.get_or_init(tane::tiny_image).clone()
+    let look = || tane::tiny_image_beside(&default_image().ok()?);
+    FOUND.get_or_init(look).clone()
 }
 
 /// What serves plain images, unless somebody wants something else.

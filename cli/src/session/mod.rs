@@ -12,8 +12,10 @@ mod here;
 mod image;
 mod jail;
 mod kept;
+mod listed;
 mod lower;
 mod machine;
+mod made;
 mod memory;
 mod namer;
 mod nested;
@@ -47,11 +49,13 @@ pub use here::Here;
 use image::open_image;
 pub use image::Opened;
 pub use jail::{
-    begin_making, confines_session, declare, is_kept_from, is_off as is_without_jail,
+    begin_making, confines_session, declare, enter_before, is_kept_from, is_off as is_without_jail,
     without_linux, Needs,
 };
 pub use kept::{Kept, OnlyReads};
+pub use listed::{kind_of, Listed};
 pub use machine::{Content, Machine};
+pub use made::{New, There};
 pub use namer::{end as end_of_making, finish, Making};
 pub use network::{
     attach as attach_network, begin as begin_network, begin_wire, impair as impair_network, Plug,
@@ -66,7 +70,7 @@ pub use rootfs::{
 pub use scratch::{directory as temporary_directory, place as temporary_place};
 pub use secrets::{know as know_secrets, read_once as read_secrets};
 pub use target::{container, lock_replaced, locked, Target, Want};
-pub use teller::start as start_teller;
+pub use teller::{list, start as start_teller, tells, told};
 
 use crate::args::Global;
 use crate::expand::{self, Meant};

@@ -1,21 +1,99 @@
-//! Who reads a directory of the host for a comparison with an image: a process without Linux,
-//! which tells all that is in it, and hears nothing.
+//! Who reads directories of the host for a process with Linux: one without, which tells all
+//! that is in one and hears nothing; of a session, which directory it is.
 
 use super::gofer::keep_only;
-use super::jail;
+use super::jail::{self, confines_session};
 use crate::args::Global;
-use crate::compare::told::{tell, Told, Wanted};
+use crate::compare::told::{answer, ask, tell, Told, Wanted};
 use crate::failure::{Failure, Result};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use tane::jail::Jail;
-use tane_linux::{Host, Sys};
+use tane_linux::{Errno, Host, Kind, Sys};
 
-/// Start it, for this directory. Before the jail is entered.
+/// Those of a session: two directories can be compared with each other.
+const AT_ONCE: usize = 2;
+
+/// Lines to those of a session that tell nothing at the moment.
+static IDLE: Mutex<Vec<File>> = Mutex::new(Vec::new());
+
+/// Start one, for this directory. Before the jail is entered.
 pub fn start(path: &Path, wanted: &Wanted, global: &Global) -> Result<Told> {
+    let places = [path.to_owned()];
+    let line = fork(&places, global, |line, _| {
+        tell(line, path, wanted, || Ok(true))
+    });
+    line.map(Told::new)
+}
+
+/// Start those of a session, which read what lies beneath these. Before the jail is entered.
+pub(super) fn start_for_session(shared: &[PathBuf], global: &Global) -> Result<()> {
+    for _ in 0..AT_ONCE {
+        let line = fork(shared, global, |line, own| {
+            answer(line, |path| may_tell(path, own))
+        });
+        back(line?);
+    }
+    Ok(())
+}
+
+/// Where there is no Landlock, this alone says no.
+fn may_tell(path: &Path, own: &Jail) -> io::Result<()> {
+    match own.names(&path.canonicalize()?, false) {
+        true => Ok(()),
+        false => Err(io::Error::from_raw_os_error(libc::EACCES)),
+    }
+}
+
+fn back(line: File) {
+    IDLE.lock().unwrap_or_else(|e| e.into_inner()).push(line);
+}
+
+/// Whether directories of the host are told here, whose jail opens none.
+pub fn tells() -> bool {
+    confines_session()
+}
+
+/// In a session: what is in a directory of the host.
+pub fn told(path: &Path, wanted: &Wanted) -> std::result::Result<Told, Errno> {
+    let idle = || IDLE.lock().unwrap_or_else(|e| e.into_inner()).pop();
+    let line = idle().ok_or(Errno(libc::EACCES))?;
+    // Where this process is (lcd), the other one does not know.
+    let asked = std::path::absolute(path).and_then(|whole| ask(&line, &whole, wanted));
+    match asked {
+        Ok(()) => Ok(Told::asked(line, back)),
+        Err(e) => Err(Errno(e.raw_os_error().unwrap_or(libc::EPIPE))),
+    }
+}
+
+/// In a session: the names in a directory of the host, and what they are, in the order of
+/// names.
+pub fn list(dir: &Path) -> std::result::Result<Vec<(Vec<u8>, Kind)>, Errno> {
+    let gone = |_| Errno(libc::EPIPE);
+    let mut told = told(&dir.join(""), &Wanted::names(1))?;
+    let top = told.next().map_err(gone)?.ok_or(Errno(libc::EPIPE))?;
+    top.stat?;
+    top.listed?;
+    let mut found = Vec::new();
+    while let Some(entry) = told.next().map_err(gone)? {
+        // What has gone meanwhile is not there.
+        if let Ok(stat) = &entry.stat {
+            found.push((entry.name.to_bytes().to_vec(), stat.kind()));
+        }
+    }
+    Ok(found)
+}
+
+/// The line to a process that does this with the other end, in a jail that lets it read these.
+fn fork(
+    places: &[PathBuf],
+    global: &Global,
+    work: impl FnOnce(&File, &Jail) -> io::Result<()>,
+) -> Result<File> {
     let fail = |e: io::Error| Failure::image(format!("the process that reads on the host: {e}"));
     let (near, far) = UnixStream::pair().map_err(fail)?;
     // SAFETY: no kernel runs yet. The only other thread waits for signals, and holds
@@ -24,16 +102,16 @@ pub fn start(path: &Path, wanted: &Wanted, global: &Global) -> Result<Told> {
         -1 => Err(fail(io::Error::last_os_error())),
         0 => {
             let line = File::from(OwnedFd::from(far));
-            let work = || confine(&line, path, global).and_then(|()| tell(&line, path, wanted));
+            let work = || work(&line, &confine(&line, places, global)?);
             let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
             // SAFETY: ends the process.
             unsafe { libc::_exit(0) }
         }
-        _ => Ok(Told::new(OwnedFd::from(near).into())),
+        _ => Ok(OwnedFd::from(near).into()),
     }
 }
 
-fn confine(line: &File, path: &Path, global: &Global) -> io::Result<()> {
+fn confine(line: &File, places: &[PathBuf], global: &Global) -> io::Result<Jail> {
     // SAFETY: no memory involved. It ends with who listens, and has no terminal.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -44,9 +122,10 @@ fn confine(line: &File, path: &Path, global: &Global) -> io::Result<()> {
     let mut own = Jail::new();
     // Something can be opened: a directory that is not there is told as that.
     own.read("/dev/null").attributes(true).hands(true);
-    if path.exists() {
+    for path in places.iter().filter(|path| path.exists()) {
         own.read(path);
     }
     jail::limit_memory(&mut own, global);
-    own.enter().map(drop).map_err(io::Error::other)
+    own.enter().map_err(io::Error::other)?;
+    Ok(own)
 }

@@ -29,8 +29,8 @@ pub struct Named {
     pub writes: bool,
     /// Those that may be written with the session's own options.
     pub written: Vec<PathBuf>,
-    /// A command of it may open files of the host in this process.
-    pub opens: bool,
+    /// A command of it lists or compares directories of the host.
+    pub lists: bool,
     pub images: Vec<Image>,
     /// What is copied in.
     pub sources: Vec<PathBuf>,
@@ -95,7 +95,7 @@ impl<'g> Ahead<'g> {
     fn look(&mut self, words: Vec<Word>) {
         // What they stand for is looked for.
         let mut patterns = words.iter().filter(|word| word.pattern.is_some());
-        self.found.opens |= patterns.any(|word| self.is_on_host(&word.text));
+        self.found.lists |= patterns.any(|word| self.is_on_host(&word.text));
         let words: Words = words.into_iter().map(|word| word.text).collect();
         let (words, logins) = crate::login::take_out(words);
         let Ok(line) = Line::parse_words(words.clone(), self.inside) else {
@@ -108,7 +108,7 @@ impl<'g> Ahead<'g> {
         let verb = words.first().and_then(|verb| verb.to_str());
         let verb = verb.unwrap_or_default();
         self.found.writes |= writes(&line.what);
-        self.found.opens |= self.opens(&line.what);
+        self.found.lists |= self.lists(&line.what);
         let bare = FOR_IMAGES.contains(&verb) || !self.inside && !FOR_FILES.contains(&verb);
         if let What::Own(Own::Open { image }) = &line.what {
             if let Some(image) = self.image(image, true) {
@@ -208,23 +208,14 @@ impl<'g> Ahead<'g> {
         paths.chain(images).collect()
     }
 
-    /// Whether a command may open files of the host that it has no other process for, as those
-    /// that copy have.
-    fn opens(&self, command: &What) -> bool {
-        let verb = match command {
-            What::Own(_) => return false,
-            What::Verb(verb) => &**verb,
+    /// Whether a command has directories of the host told, as no copy does.
+    fn lists(&self, command: &What) -> bool {
+        let What::Verb(verb) = command else {
+            return false;
         };
-        match verb {
-            Verb::Cat(_) | Verb::Df(_) | Verb::Du(_) | Verb::Find(_) | Verb::Inspect(_) => false,
-            Verb::Ls(_) | Verb::Stat(_) | Verb::Tree(_) | Verb::Cp(_) | Verb::Mkdir(_) => false,
-            Verb::Rm(_) | Verb::Mv(_) | Verb::Ln(_) | Verb::Chmod(_) | Verb::Chown(_) => false,
-            Verb::Touch(_) | Verb::Truncate(_) | Verb::Trim(_) => false,
-            // What is read of the host the opener opens.
-            Verb::Dmesg(_) | Verb::Xattr(_) => false,
-            Verb::Tar(tar) => tar.makes_a_file(),
+        match &**verb {
             Verb::Diff(diff) => self.is_on_host(&diff.old) || self.is_on_host(&diff.new),
-            _ => true,
+            _ => false,
         }
     }
 
@@ -285,12 +276,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_known_which_commands_write_to_images_and_which_open_files_of_the_host() {
-        for (script, writes, opens) in [
+    fn it_is_known_which_commands_write_to_images_and_which_list_directories_of_the_host() {
+        for (script, writes, lists) in [
             ("ls -l; cat f; get f; cd /x; find . -name x", false, false),
             ("cp f host:.; cp f -; xattr get user.v f", false, false),
             ("tar create - .; dmesg", false, false),
-            ("tar create a.tar .", false, true),
+            ("tar create a.tar .", false, false),
             ("diff a host:b", false, true),
             ("diff a b; ls *", false, false),
             ("cp host:*.txt .", true, true),
@@ -308,11 +299,11 @@ mod tests {
                 Some(Path::new("none")),
                 &Global::default(),
             );
-            assert_eq!((found.writes, found.opens), (writes, opens), "{script}");
+            assert_eq!((found.writes, found.lists), (writes, lists), "{script}");
         }
         // Where there is no image yet, a name may be one of the host's.
         let found = look(b"diff a b", None, &Global::default());
-        assert!(found.opens);
+        assert!(found.lists);
     }
 
     #[test]

@@ -5,10 +5,11 @@ use super::line::grammar;
 use crate::args::Global;
 use crate::interrupt;
 use crate::names::shown;
-use crate::session::{address, Access, End};
+use crate::session::{address, kind_of, list, tells, Access, End};
 use reedline::{CompletionResult, Span, Suggestion};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use tane::Address;
 use tane_linux::{Entries, Kind};
 
@@ -116,6 +117,9 @@ impl Completer {
     }
 
     fn names(&self, at: &Address, prefix: &[u8]) -> Option<Vec<(Vec<u8>, bool)>> {
+        if let (Address::Host(dir), true) = (at, tells()) {
+            return on_host(dir, prefix);
+        }
         let end = End::open(at, Access::Read, &self.global).ok()?;
         let path = match at {
             Address::Host(path) => path.as_os_str().as_bytes(),
@@ -130,8 +134,7 @@ impl Completer {
             for entry in &entries.list {
                 let name = entries.name(entry);
                 let bytes = name.to_bytes();
-                let hidden = bytes.starts_with(b".") && prefix.is_empty();
-                if hidden || !bytes.starts_with(prefix) {
+                if !may_become(bytes, prefix) {
                     continue;
                 }
                 // Through symlinks of the image, which lead nowhere else.
@@ -149,6 +152,27 @@ impl Completer {
         end.close().ok()?;
         Some(found)
     }
+}
+
+/// Whether a name completes what was typed of it.
+fn may_become(name: &[u8], prefix: &[u8]) -> bool {
+    let hidden = name.starts_with(b".") && prefix.is_empty();
+    !hidden && name.starts_with(prefix)
+}
+
+/// Names of the host, in a jail that opens no directory.
+fn on_host(dir: &Path, prefix: &[u8]) -> Option<Vec<(Vec<u8>, bool)>> {
+    let names = list(dir).ok()?.into_iter();
+    let names = names.filter(|(name, _)| may_become(name, prefix));
+    let whole = |name: &[u8]| [dir.as_os_str().as_bytes(), b"/", name].concat();
+    let with = |(name, kind): (Vec<u8>, Kind)| {
+        let is_dir = match kind {
+            Kind::Symlink => kind_of(&whole(&name), true) == Ok(Kind::Directory),
+            kind => kind == Kind::Directory,
+        };
+        (name, is_dir)
+    };
+    Some(names.map(with).collect())
 }
 
 fn commands(command: &clap::Command, word: &[u8]) -> Vec<Candidate> {

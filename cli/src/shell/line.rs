@@ -4,7 +4,7 @@
 use crate::args::{Global, Verb};
 use crate::failure::{Failure, Result};
 use crate::options_first::options_first;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use tane::is_remote;
@@ -126,13 +126,34 @@ pub fn grammar(inside: bool) -> clap::Command {
     command
 }
 
+/// The grammar of a line that begins with this word: a command is all that there is. Each of
+/// three dozen would get a copy of every option in [`Global`], for each line twice.
+fn grammar_of_one(command: &str, inside: bool) -> Option<clap::Command> {
+    if APART.contains(&command) {
+        return None;
+    }
+    let of_own = || {
+        let own = Own::augment_subcommands(clap::Command::new("tane"));
+        own.find_subcommand(command).cloned()
+    };
+    let mut one = Verb::alone(command).or_else(of_own)?;
+    if let Some((_, id)) = HERE.iter().find(|(verb, _)| inside && *verb == command) {
+        one = one.mut_arg(id, |a| a.required(false).default_value("."));
+    }
+    let line = clap::Command::new("tane").bin_name("").no_binary_name(true);
+    let line = line.subcommand_required(true).max_term_width(90);
+    Some(Global::augment_args(line).subcommand(one))
+}
+
 impl Line {
     pub fn parse_words(
         words: Vec<OsString>,
         inside: bool,
     ) -> std::result::Result<Line, clap::Error> {
         let words = crate::verbs::find::accept_single_dashes(words.into_iter());
-        let grammar = grammar(inside);
+        let first = words.first().and_then(|word| word.to_str());
+        let one = first.and_then(|command| grammar_of_one(command, inside));
+        let grammar = one.unwrap_or_else(|| grammar(inside));
         let words = options_first(&grammar, words, 0);
         let matches = grammar.try_get_matches_from(words)?;
         Line::from_arg_matches(&matches)
@@ -245,5 +266,45 @@ mod tests {
     fn the_grammar_of_a_line_is_consistent() {
         grammar(false).debug_assert();
         grammar(true).debug_assert();
+    }
+
+    #[test]
+    fn a_line_is_what_it_is_whether_its_command_is_all_of_the_grammar_or_not() {
+        let mut commands = 0;
+        for inside in [false, true] {
+            for command in grammar(inside).get_subcommands() {
+                let name = command.get_name();
+                let Some(one) = grammar_of_one(name, inside) else {
+                    assert!(APART.contains(&name), "{name}");
+                    continue;
+                };
+                commands += 1;
+                for rest in [
+                    &[][..],
+                    &["--no-such-option"],
+                    &["--json", "x"],
+                    &["x", "y", "z"],
+                ] {
+                    let words = || std::iter::once(name).chain(rest.iter().copied());
+                    let said = |grammar: clap::Command| {
+                        let matches = grammar.try_get_matches_from(words());
+                        let line = matches.and_then(|matches| {
+                            let line = Line::from_arg_matches(&matches)?;
+                            Ok((
+                                matches.subcommand_name().map(str::to_owned),
+                                line.global.json,
+                            ))
+                        });
+                        line.map_err(|e| (e.kind(), e.to_string()))
+                    };
+                    assert_eq!(said(one.clone()), said(grammar(inside)), "{name} {rest:?}");
+                }
+            }
+        }
+        assert!(commands > 60);
+        // What begins with no command has all of it.
+        for word in ["help", "--json", "no-such", ""] {
+            assert!(grammar_of_one(word, true).is_none(), "{word}");
+        }
     }
 }

@@ -2,10 +2,10 @@
 
 use super::lexer::{Word, Words};
 use crate::args::Global;
-use crate::expand;
+use crate::expand::{self, Tree};
 use crate::failure::{Failure, Result, SOME_FAILED, USAGE};
 use crate::names::plain;
-use crate::session::{address, Access, Session, HOST};
+use crate::session::{address, tells, Access, Listed, Session, HOST};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use tane::{Address, ImagePath};
@@ -49,8 +49,9 @@ fn matches(text: &OsString, pattern: &[u8], global: &Global) -> Result<Vec<OsStr
     match address(text, global)? {
         Address::Host(path) => {
             let before = bytes.len() - path.as_os_str().len();
-            let root = Root::host(Sys(&HOST));
-            below(&root, b".", bytes, pattern, before).map_err(fail)
+            let host = Root::host(Sys(&HOST));
+            let root: &dyn Tree = if tells() { &Listed } else { &host };
+            below(root, b".", bytes, pattern, before).map_err(fail)
         }
         Address::Image(at) => {
             let (before, base) = place(bytes, &at, global);
@@ -75,7 +76,7 @@ fn place(word: &[u8], at: &ImagePath, global: &Global) -> (usize, Vec<u8>) {
 
 /// The matches of what is behind the first bytes of a word, with these in front.
 fn below(
-    root: &Root,
+    root: &dyn Tree,
     base: &[u8],
     word: &[u8],
     pattern: &[u8],
@@ -86,7 +87,7 @@ fn below(
         [b'/', ..] => path.to_vec(),
         _ => [base, b"/", path].concat(),
     };
-    if root.stat(&whole, false).is_ok() {
+    if root.kind(&whole, false).is_ok() {
         return Ok(vec![OsString::from_vec(word.to_vec())]);
     }
     let found = expand::matches(root, base, behind(pattern, before))?;

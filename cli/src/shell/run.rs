@@ -7,7 +7,7 @@ use super::lexer::{self, Word, Words};
 use super::line::{absolute, Line, What};
 use super::{ahead, builtins, patterns, Named};
 use crate::args::{Global, Verb};
-use crate::failure::{Failure, Result, INTERRUPTED, USAGE};
+use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED, USAGE};
 use crate::interrupt;
 use crate::login;
 use crate::names::shown;
@@ -81,7 +81,7 @@ pub fn run(settings: Settings, input: Option<Input>, global: &Global) -> Result<
         (None, None) => (None, Vec::new()),
     };
     let mut later = later.unwrap_or(Named {
-        opens: true,
+        lists: true,
         ..Named::default()
     });
     // An overlay is named to be written.
@@ -273,7 +273,17 @@ impl Shell {
                 let text = "this verb is not for a session: run it from a shell";
                 Err(Failure::usage(text))
             }
+            Verb::MakeImage(_) if !session::is_without_jail(&global) => Err(takes_programs()),
+            Verb::Mkfs(mkfs) if mkfs.size.is_some() && session::confines_session() => {
+                Err(takes_programs())
+            }
             verb => crate::run(verb, &global).map(Step::Done),
         }
     }
+}
+
+fn takes_programs() -> Failure {
+    let text = "a new image takes programs of the host, which a session in a jail cannot start";
+    let failure = Failure::new(SOME_FAILED, text);
+    failure.remedy("end the session and give tane that command alone")
 }

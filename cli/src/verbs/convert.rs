@@ -9,7 +9,8 @@ use crate::interrupt;
 use crate::names;
 use crate::output::Output;
 use crate::session::{
-    declare, finish, image_path, is_same_file, lock_replaced, Access, Making, Needs, Target,
+    declare, enter_before, image_path, is_same_file, lock_replaced, Access, Making, Needs, New,
+    Target,
 };
 use crate::tell;
 use serde_json::json;
@@ -19,7 +20,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tane::images::{buffer, create, Format};
 use tane_make::container::of_image;
-use tane_make::file::{self, Unfinished};
+use tane_make::file;
 
 /// Write all of an image, or of a partition or volume in one, into a new image or a volume
 #[derive(clap::Args)]
@@ -81,13 +82,14 @@ pub fn run(mut args: Args, global: &Global) -> Result<u8> {
     if is_same_file(&at.image, &args.dest) {
         return Err(fail(&args.dest, &"is SOURCE itself"));
     }
+    enter_before([&at], global)?;
     let is_file = args.dest.is_file();
     let replaced = is_file.then(|| lock_replaced(&args.dest, global));
     let _replaced = replaced.transpose()?;
-    let new = Unfinished::create(&args.dest, "convert")?;
+    let new = New::create(&args.dest, "convert")?;
     let file = new.open()?;
     declare(Needs::images([(&at, Access::Read)]).makes(Making {
-        made: vec![new.path.clone()],
+        made: new.path().map(Path::to_owned).into_iter().collect(),
         name: args.dest.clone(),
         replaces: args.force,
     }));
@@ -111,7 +113,7 @@ pub fn run(mut args: Args, global: &Global) -> Result<u8> {
     progress.finish(1, size);
     // It took a while.
     check_absent(&args)?;
-    finish(new, &args.dest)?;
+    new.finish(&args.dest, args.force)?;
     let decrypted = source.is_decrypted;
     let told = json!({
         "format": format.name(),

@@ -8,7 +8,8 @@ use crate::failure::{Failure, Result};
 use crate::names::{self, shown};
 use crate::output::Output;
 use crate::session::{
-    address, declare, image_path, is_without_jail, start_teller, Access, End, Needs,
+    self, address, declare, enter_before, image_path, is_without_jail, start_teller, tells, Access,
+    End, Needs,
 };
 use crate::show;
 use crate::tell;
@@ -64,11 +65,16 @@ pub struct Args {
 
 pub fn run(args: Args, global: &Global) -> Result<u8> {
     let places = [tree(&args.old, global)?, tree(&args.new, global)?];
+    let images = places.iter().filter_map(|place| match place {
+        Address::Image(at) => Some(at),
+        Address::Host(_) => None,
+    });
+    enter_before(images, global)?;
     let mut told = told(&args, &places, global)?;
-    declare(needs(&places, told.is_some()));
+    declare(needs(&places, told.iter().any(Option::is_some)));
     let old = End::open(&places[0], Access::Read, global)?;
     let new = End::open(&places[1], Access::Read, global)?;
-    let differ = compare(&args, global, &places, &old, &new, told.as_mut());
+    let differ = compare(&args, global, &places, &old, &new, told.each_mut());
     let closed = old.close().and(new.close());
     let differ = differ?;
     closed?;
@@ -85,25 +91,30 @@ fn wanted(args: &Args) -> impl Iterator<Item = Aspect> + '_ {
     wanted.copied()
 }
 
-/// The directory of the host, beside an image: another process reads it, whose Linux meets
-/// none. A session reads what it shares itself.
-fn told(args: &Args, places: &[Address; 2], global: &Global) -> Result<Option<Told>> {
-    let path = match places {
-        [Address::Host(path), Address::Image(_)] | [Address::Image(_), Address::Host(path)] => path,
-        _ => return Ok(None),
-    };
-    if is_without_jail(global) || global.kept.is_session() {
-        return Ok(None);
-    }
+/// Directories of the host, beside an image or in a session: other processes read them, whose
+/// Linux meets none.
+fn told(args: &Args, places: &[Address; 2], global: &Global) -> Result<[Option<Told>; 2]> {
     let wants = |aspect| wanted(args).any(|wanted| wanted == aspect);
     let wanted = Wanted {
         content: args.content || wants(Aspect::Content),
         targets: wants(Aspect::Target),
         xattrs: wants(Aspect::Xattrs),
         flags: wants(Aspect::Flags),
-        excludes: Excludes::new(&args.exclude),
+        excludes: args.exclude.clone(),
+        depth: usize::MAX,
     };
-    start_teller(path, &wanted, global).map(Some)
+    let has_image = places.iter().any(|at| matches!(at, Address::Image(_)));
+    let is_split = has_image && !is_without_jail(global) && !global.kept.is_session();
+    let one = |at: &Address, argument: &OsStr| match at {
+        Address::Host(path) if tells() => {
+            let told = session::told(path, &wanted);
+            told.map(Some)
+                .map_err(|e| Failure::file(argument.as_bytes(), e))
+        }
+        Address::Host(path) if is_split => start_teller(path, &wanted, global).map(Some),
+        _ => Ok(None),
+    };
+    Ok([one(&places[0], &args.old)?, one(&places[1], &args.new)?])
 }
 
 fn needs(places: &[Address; 2], is_told: bool) -> Needs {
@@ -137,7 +148,7 @@ fn compare(
     places: &[Address; 2],
     old: &End,
     new: &End,
-    told: Option<&mut Told>,
+    [told_old, told_new]: [&mut Option<Told>; 2],
 ) -> Result<bool> {
     let (old_root, new_root) = (old.root()?, new.root()?);
     let start = |root, at: &Address, argument: &OsStr| {
@@ -148,13 +159,12 @@ fn compare(
         let fail = |e| Failure::file(argument.as_bytes(), e);
         entry(root, path).map_err(fail)
     };
-    let is_told = |at: &Address| told.is_some() && matches!(at, Address::Host(_));
-    let start = |root, at, argument| match is_told(at) {
-        true => Ok(None),
-        false => start(root, at, argument).map(Some),
+    let start = |root, told: &Option<Told>, at, argument| match told {
+        Some(_) => Ok(None),
+        None => start(root, at, argument).map(Some),
     };
-    let old_top = start(&old_root, &places[0], &args.old)?;
-    let new_top = start(&new_root, &places[1], &args.new)?;
+    let old_top = start(&old_root, told_old, &places[0], &args.old)?;
+    let new_top = start(&new_root, told_new, &places[1], &args.new)?;
     let mut printer = Printer {
         args,
         excludes: Excludes::new(&args.exclude),
@@ -176,10 +186,8 @@ fn compare(
             Address::Host(_) => Users::default(),
         });
     }
-    // Borrowed for less long.
-    let mut told: Option<&mut Told> = told;
-    let (Some(old), Some(new)) = (top(&old_top, &mut told), top(&new_top, &mut told)) else {
-        return Err(Failure::usage("diff: one of the two is told twice"));
+    let (Some(old), Some(new)) = (top(&old_top, told_old), top(&new_top, told_new)) else {
+        return Err(Failure::usage("diff: there is nothing to be compared"));
     };
     let walked = compare::walk(old, new, &mut printer);
     printer.out.flush()?;
@@ -187,13 +195,14 @@ fn compare(
     Ok(printer.differ)
 }
 
+/// None: neither.
 fn top<'t, 'a>(
     found: &'t Option<(Fd<'a>, CString)>,
-    told: &mut Option<&'t mut Told>,
+    told: &'t mut Option<Told>,
 ) -> Option<Top<'t, 'a>> {
     match found {
         Some((dir, name)) => Some(Top::Kernel(dir, name)),
-        None => told.take().map(Top::Told),
+        None => told.as_mut().map(Top::Told),
     }
 }
 

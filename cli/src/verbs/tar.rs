@@ -8,9 +8,10 @@ use crate::guard;
 use crate::interrupt;
 use crate::names::plain;
 use crate::output::Output;
-use crate::session::{consists_of, declare, finish, inner_path, Access, Making, Needs, Session};
+use crate::session::{
+    consists_of, declare, enter_before, inner_path, Access, Making, Needs, New, Session, There,
+};
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -18,7 +19,6 @@ use tane::images::{open_host_file, Format, Packer};
 use tane::ImagePath;
 use tane_copy::patterns::Excludes;
 use tane_make::container::of_archive;
-use tane_make::file::Unfinished;
 
 /// Make a tar archive of files in an image, or unpack one into it
 #[derive(clap::Args)]
@@ -100,11 +100,6 @@ impl Args {
             What::Extract { dest, .. } => Some(dest),
             What::Create { .. } => None,
         }
-    }
-
-    /// Whether it makes a file on the host.
-    pub fn makes_a_file(&self) -> bool {
-        matches!(&self.what, What::Create { archive, .. } if archive != "-")
     }
 }
 
@@ -264,9 +259,9 @@ fn create(
 enum Archive {
     Standard,
     /// What is there, which is emptied when the image is open.
-    There(File),
+    There(There),
     /// It gets its name in the end.
-    New(Unfinished),
+    New(New),
 }
 
 impl Archive {
@@ -275,10 +270,11 @@ impl Archive {
         if archive == "-" {
             return Ok(Archive::Standard);
         }
+        enter_before([source], global)?;
         if path.symlink_metadata().is_err() {
-            let new = Unfinished::create(path, "tar")?;
+            let new = New::create(path, "tar")?;
             declare(Needs::images([(source, Access::Read)]).makes(Making {
-                made: vec![new.path.clone()],
+                made: new.path().map(Path::to_owned).into_iter().collect(),
                 name: path.to_owned(),
                 replaces: false,
             }));
@@ -288,16 +284,14 @@ impl Archive {
             let text = format!("{}: is a part of SOURCE itself", path.display());
             return Err(Failure::new(SOME_FAILED, text));
         }
-        let mut options = File::options();
-        let file = options.write(true).create(true).truncate(false).open(path);
-        file.map(Archive::There)
-            .map_err(|e| archive_failure(archive, &e))
+        There::open(path).map(Archive::There)
     }
 
     fn writer(&self) -> io::Result<Box<dyn Write + Send>> {
         Ok(match self {
             Archive::Standard => Box::new(io::stdout()),
-            Archive::There(file) => {
+            Archive::There(there) => {
+                let file = there.file();
                 // Not so a pipe or a device.
                 if file.metadata()?.is_file() {
                     file.set_len(0)?;
@@ -310,7 +304,7 @@ impl Archive {
 
     fn finish(self, archive: &OsStr) -> Result<()> {
         match self {
-            Archive::New(new) => finish(new, Path::new(archive)),
+            Archive::New(new) => new.finish(Path::new(archive), false),
             Archive::Standard | Archive::There(_) => Ok(()),
         }
     }

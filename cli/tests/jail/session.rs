@@ -54,7 +54,7 @@ fn a_session_reaches_the_files_that_an_image_consists_of_and_none_beside_them() 
 }
 
 #[test]
-fn a_session_opens_nothing_of_what_is_copied_or_shared_if_its_commands_need_not() {
+fn a_session_opens_nothing_of_what_is_copied_or_shared() {
     if !has_prisoners() || !has_landlock() {
         return;
     }
@@ -67,7 +67,7 @@ fn a_session_opens_nothing_of_what_is_copied_or_shared_if_its_commands_need_not(
     // How who opens images has what lies in `out`.
     for (options, line, how) in [
         (&[][..], "cat /big; get /big out", [cannot, cannot]),
-        // Some command of it would open files of the host, where it may.
+        // Some command of it would have files of the host told, where it may.
         (
             &[],
             "cat /big; diff /big host:x; get /big out",
@@ -91,6 +91,17 @@ fn a_session_opens_nothing_of_what_is_copied_or_shared_if_its_commands_need_not(
         (
             &["--share", "out"],
             "cat /big; put out/neighbour",
+            [read, written],
+        ),
+        (
+            &["--share", "out"],
+            "cat /big; diff / host:out; tar create out/a.tar /; ls host:out/*",
+            [read, cannot],
+        ),
+        // It writes, and may write any image that is shared.
+        (
+            &["--share", "out"],
+            "cat /big; convert disk.img out/b.qcow2; convert --force disk.img out/other.img",
             [read, written],
         ),
     ] {
@@ -238,5 +249,99 @@ fn a_session_opens_for_writing_what_its_commands_write_to_and_no_other_image() {
         }
         let new = opener.open(&s.join("new.img"), libc::O_RDWR);
         assert_eq!(new, Ok(libc::O_RDWR), "{line}");
+    }
+}
+
+#[test]
+fn a_typed_session_opens_makes_and_removes_nothing_of_what_is_shared_by_itself() {
+    if !has_prisoners() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, 0);
+    s.write("out/neighbour", b"a neighbour");
+    let mut command = s.tane();
+    command.args(["sh", "--share", "out", "--rw", "disk.img"]);
+    command.stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::inherit());
+    let mut command = Running(command.spawn().expect("tane"));
+    let mut stdin = command.0.stdin.take().expect("its input");
+    let script = b"cat /big\ndiff / host:out\ntar create out/a.tar tree\n";
+    stdin.write_all(script).expect("lines");
+    let mut thread = Prisoner::writing_to(&command.0, STDOUT);
+    let neighbour = path(&s.join("out/neighbour"));
+    let new = path(&s.join("out/new"));
+    for (name, flags) in [
+        (&neighbour, libc::O_RDONLY),
+        (&neighbour, libc::O_RDWR),
+        (&neighbour, libc::O_PATH),
+        (&path(&s.join("out")), libc::O_RDONLY | libc::O_DIRECTORY),
+        (&new, libc::O_CREAT | libc::O_WRONLY),
+        (&path(&s.join("out")), libc::O_TMPFILE | libc::O_RDWR),
+    ] {
+        assert_eq!(thread.open(name, flags), DENIED, "{name:?}");
+    }
+    let (at, to) = (thread.text(&neighbour), thread.text(&new));
+    for (call, arguments) in [
+        (libc::SYS_unlinkat, &[HERE, at, 0][..]),
+        (libc::SYS_rename, &[at, to]),
+        (libc::SYS_renameat2, &[HERE, at, HERE, to, 0]),
+        (libc::SYS_linkat, &[HERE, at, HERE, to, 0]),
+        (libc::SYS_symlinkat, &[at, HERE, to]),
+        (libc::SYS_mkdirat, &[HERE, to, 0o777]),
+        (libc::SYS_mknodat, &[HERE, to, 0o100_666, 0]),
+        (libc::SYS_fchmodat, &[HERE, at, 0o777]),
+    ] {
+        refused(&thread.call(call, arguments));
+    }
+    assert_eq!(s.read("out/neighbour"), b"a neighbour");
+    let names = std::fs::read_dir(s.join("out")).expect("a listing");
+    assert_eq!(names.count(), 1);
+}
+
+#[test]
+fn who_writes_for_a_session_writes_where_that_shares_and_who_tells_only_reads_there() {
+    if !has_prisoners() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, 0);
+    s.write("out/neighbour", b"a neighbour");
+    s.write("outside", b"a secret");
+    let mut command = s.tane();
+    command.args(["sh", "--share", "out", "-c", "cat /big; diff / host:out"]);
+    command.arg("disk.img");
+    command.stdout(Stdio::piped()).stderr(Stdio::inherit());
+    let command = Running(command.spawn().expect("tane"));
+    let _thread = Prisoner::writing_to(&command.0, STDOUT);
+    let [inside, new, outside, beside] =
+        ["out/neighbour", "out/new", "outside", "beside"].map(|name| path(&s.join(name)));
+    let makes = libc::O_CREAT | libc::O_EXCL | libc::O_RDWR;
+    // Its guard, its gofer, its lender, who opens images, who tells: two.
+    let mut gofer = Prisoner::waiting_in(child(command.0.id(), 1), libc::SYS_recvmsg, None);
+    done(&gofer.open(&new, makes));
+    for (name, flags) in [
+        (&outside, libc::O_RDONLY),
+        (&outside, libc::O_RDWR),
+        (&beside, makes),
+        (&path(&s.join("disk.img")), libc::O_RDWR),
+        (&c"/etc/passwd".to_owned(), libc::O_RDONLY),
+    ] {
+        assert_eq!(gofer.open(name, flags), DENIED, "{name:?}");
+    }
+    let (from, to) = (gofer.text(&new), gofer.text(&beside));
+    refused(&gofer.call(libc::SYS_renameat2, &[HERE, from, HERE, to, 0]));
+    for number in [4, 5] {
+        let mut teller = Prisoner::waiting_in(child(command.0.id(), number), libc::SYS_read, None);
+        done(&teller.open(&inside, libc::O_RDONLY));
+        for (name, flags) in [
+            (&inside, libc::O_RDWR),
+            (&outside, libc::O_RDONLY),
+            (&path(&s.join("out/other")), makes),
+        ] {
+            assert_eq!(teller.open(name, flags), DENIED, "{name:?}");
+        }
+        let at = teller.text(&inside);
+        refused(&teller.call(libc::SYS_unlinkat, &[HERE, at, 0]));
     }
 }

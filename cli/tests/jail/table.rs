@@ -5,7 +5,7 @@
 use crate::common::make::container_images;
 use crate::common::terminal::Terminal;
 use crate::common::*;
-use crate::jailed::{first_child, has_prisoners, image, Running, MANY};
+use crate::jailed::{child, first_child, has_prisoners, image, Running, MANY};
 use crate::prisoner::filter::Filters;
 use crate::prisoner::{attacks, listed, Prisoner};
 use std::collections::BTreeSet;
@@ -37,8 +37,8 @@ enum Who {
     Itself,
     /// The one that it started and that has filters.
     Child,
-    /// The first that it started.
-    First,
+    /// That which it started after so many others.
+    Nth(usize),
     /// What a child of its started: a program of the host.
     Grandchild,
     /// A child that waits for nobody: it is stopped when it is seen.
@@ -91,7 +91,7 @@ const VERBS: &[Verb] = &[
         ..verb('G', 1, &["--json", "cp", "--force", "disk.img:/big", "out"])
     },
     Verb {
-        who: Who::First,
+        who: Who::Nth(0),
         ..verb('F', 1, &["--json", "cp", "disk.img:/big", "there"])
     },
     verb(
@@ -132,18 +132,20 @@ const VERBS: &[Verb] = &[
         &["sh", "--share", "out", "-c", "cat /big", "disk.img"],
     ),
     verb('V', 1, &["sh", "-c", "cat /big; get /big out", "disk.img"]),
-    verb(
-        'H',
-        1,
-        &[
-            "sh",
-            "--share",
-            "out",
-            "-c",
-            "cat /big; diff /big host:out",
-            "disk.img",
-        ],
-    ),
+    verb('V', 1, SHARING),
+    // Its guard, its gofer, its lender, who opens images, who tells.
+    Verb {
+        who: Who::Nth(1),
+        ..verb('W', 1, SHARING)
+    },
+    Verb {
+        who: Who::Nth(0),
+        ..verb('F', 1, SHARING)
+    },
+    Verb {
+        who: Who::Nth(4),
+        ..verb('O', 1, SHARING)
+    },
     verb('A', 1, &["make-image", "tree", "out/made.img"]),
     verb('A', 1, &["make-image", "disk.toml", "out/made.img"]),
     verb('E', 1, &["make-image", "tree.tar", "out/made.img"]),
@@ -203,6 +205,16 @@ const NETWORKED: &[&str] = &[
     "/busybox",
     "sleep",
     "100000",
+];
+
+/// A session that makes, compares and looks for files of the host.
+const SHARING: &[&str] = &[
+    "sh",
+    "--share",
+    "out",
+    "-c",
+    "cat /big; diff /big host:out; tar create out/x.tar /; convert disk.img out/x.img; ls host:out/*",
+    "disk.img",
 ];
 
 /// All that can be started here.
@@ -310,7 +322,7 @@ impl Setting {
         let pid = match verb.who {
             Who::Itself | Who::Briefly => command.0.id(),
             Who::Child => jailed_below(command.0.id(), 1, verb.filters),
-            Who::First => first_child(command.0.id()),
+            Who::Nth(number) => child(command.0.id(), number),
             Who::Grandchild => jailed_below(command.0.id(), 2, verb.filters),
             Who::Step => parent(parent(jailed_below(command.0.id(), 3, 1))),
         };

@@ -5,6 +5,7 @@ use crate::common::*;
 use crate::sh::{feed, image};
 use std::io::{Read, Write};
 use std::process::Stdio;
+use tane_test_support::eventually;
 use tane_test_support::http::Server;
 
 #[test]
@@ -252,4 +253,124 @@ fn a_first_command_with_a_pattern_opens_all_images_that_it_names() {
     let output = feed(command, "cp a.img:/etc/m* b.img:/\ncat b.img:/motd\n");
     assert_eq!(text(&output.stderr), "");
     assert_eq!(text(&output.stdout), "a.img");
+}
+
+#[test]
+fn new_files_directories_and_patterns_of_the_host_are_those_of_what_is_shared() {
+    if !has_kernel() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    image(&s, "a.img");
+    s.write("shared/etc/motd", b"another");
+    s.write("shared/one.txt", b"1");
+    s.write("shared/two.txt", b"2");
+    s.write("shared/.hidden.txt", b"3");
+    s.write("kept/one.txt", b"1");
+    // The same whether the commands are known or not.
+    let long = b"what was there, which is long".repeat(1 << 12);
+    for typed in [false, true] {
+        s.write("shared/old.tar", &long);
+        let session = |script: &str| {
+            let mut command = s.tane();
+            command.args(["sh", "--rw", "--share", "shared", "a.img"]);
+            match typed {
+                true => feed(command, script),
+                false => command.args(["-c", script]).output().expect("tane"),
+            }
+        };
+        let script = "tar create shared/new.tar etc
+            tar create shared/old.tar etc
+            convert a.img shared/new.qcow2
+            convert --force a.img shared/new.qcow2
+            diff --compare type,content /etc host:shared/etc
+            diff --compare type,content host:shared host:shared/etc
+            cp host:shared/*.txt /
+            lcd shared
+            cp host:**/m* /from-host
+            ls /";
+        let output = session(script);
+        assert_eq!(text(&output.stderr), "");
+        let said = text(&output.stdout);
+        for wanted in [
+            "changed: motd (content",
+            "removed: one.txt (file)",
+            "added: motd (file)",
+            "from-host",
+            "one.txt",
+            "two.txt",
+        ] {
+            assert!(said.contains(wanted), "{wanted}: {said}");
+        }
+        assert!(!said.contains(".hidden.txt\n"), "{said}");
+        for name in ["new.tar", "old.tar"] {
+            let archive = format!("-tf shared/{name}");
+            let listed = succeed(s.command("tar", &archive).current_dir(s.path()));
+            assert_eq!(text(&listed.stdout), "etc/\netc/motd\n", "{name}");
+        }
+        let copy = succeed(s.tane().args(["cat", "shared/new.qcow2:/etc/motd"]));
+        assert_eq!(text(&copy.stdout), "a.img");
+        let mode = |name: &str| {
+            let found = s.join(name).metadata().expect("stat");
+            std::os::unix::fs::PermissionsExt::mode(&found.permissions())
+        };
+        assert_eq!(mode("shared/new.tar"), mode("shared/one.txt"));
+        for command in [
+            "tar create kept/new.tar etc",
+            "tar create kept/one.txt etc",
+            "convert a.img kept/new.img",
+            "diff /etc host:kept",
+            "ls host:kept/*.txt",
+        ] {
+            let said = text(&session(command).stderr);
+            assert!(said.contains("--share DIR"), "{command}: {said}");
+        }
+        s.write("tree/f", b"");
+        for command in [
+            "make-image tree shared/n.img",
+            "mkfs --size 9M shared/n.img",
+        ] {
+            let said = text(&session(command).stderr);
+            assert!(said.contains("end the session"), "{command}: {said}");
+        }
+        let said = text(&session("convert a.img shared/new.qcow2").stderr);
+        assert!(said.contains("exists already: --force"), "{said}");
+        assert_eq!(s.read("kept/one.txt"), b"1");
+        let names = std::fs::read_dir(s.join("kept")).expect("a listing");
+        assert_eq!(names.count(), 1);
+        for name in std::fs::read_dir(s.join("shared")).expect("a listing") {
+            let name = name.expect("a name").file_name();
+            let name = name.to_str().expect("text");
+            assert!(!name.contains(".tane-"), "{name}");
+        }
+        std::fs::remove_file(s.join("shared/new.tar")).expect("it was made");
+        std::fs::remove_file(s.join("shared/new.qcow2")).expect("it was made");
+        succeed(s.tane().args(["rm", "a.img:/from-host"]));
+    }
+}
+
+#[test]
+fn a_new_archive_of_a_session_that_is_killed_goes() {
+    if !has_kernel() || !has_landlock() {
+        return;
+    }
+    let s = Scratch::new();
+    s.write("tree/big", &vec![7; 8 << 20]);
+    s.ext4("a.img", Some(&s.join("tree")), 64);
+    s.write("shared/f", b"");
+    let parts = || {
+        let names = std::fs::read_dir(s.join("shared")).expect("a listing");
+        let names = names.flatten().map(|name| name.file_name());
+        let parts = names.filter(|name| name.to_str().is_some_and(|n| n.contains(".tane-")));
+        parts.count()
+    };
+    let mut command = s.tane();
+    let script = "tar create --compression xz shared/a.tar.xz /.; tar create shared/a.tar /.";
+    command.args(["sh", "--share", "shared", "a.img", "-c", script]);
+    let mut child = command.spawn().expect("tane");
+    eventually("it is being made", || parts() == 1);
+    child.kill().expect("it is killed");
+    child.wait().expect("its end");
+    eventually("it goes", || parts() == 0);
+    assert!(!s.join("shared/a.tar.xz").exists());
 }

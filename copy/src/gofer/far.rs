@@ -6,7 +6,7 @@ use super::super::writer::Writer;
 use super::super::{Owner, Settings, SparseMode};
 use super::said::{Relay, KINDS};
 use super::wire::{self, Malformed, Put, Take, HEADER};
-use super::{files, script, FromGofer, Guard, Memory, Terms, ToGofer, FILES, LONGEST};
+use super::{files, making, script, FromGofer, Guard, Memory, Terms, ToGofer, FILES, LONGEST};
 use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io::{self, Read};
@@ -25,7 +25,7 @@ pub fn serve(socket: &File, memory: Memory, terms: Terms, guard: &dyn Guard) -> 
         files: vec![None; FILES],
         buffer: Vec::new(),
     };
-    let mut goal = None;
+    let (mut goal, mut made) = (None, None);
     loop {
         match ear.hear()? {
             Word::Look => goal = look(&ear, &terms, goal)?,
@@ -35,7 +35,11 @@ pub fn serve(socket: &File, memory: Memory, terms: Terms, guard: &dyn Guard) -> 
                 // The reader begins to count again.
                 ear.files.fill(None);
             }
-            Word::File | Word::Batch | Word::End => return Err(Malformed.into()),
+            Word::Make if made.is_none() => {
+                made = making::make(ear.socket, &ear.buffer, &terms)?;
+            }
+            Word::Finish => making::finish(ear.socket, &ear.buffer, made.take())?,
+            Word::File | Word::Batch | Word::End | Word::Make => return Err(Malformed.into()),
         }
     }
 }
@@ -53,6 +57,8 @@ enum Word {
     File,
     Batch,
     End,
+    Make,
+    Finish,
 }
 
 struct Ear<'s> {
@@ -96,6 +102,8 @@ impl Ear<'_> {
         const FILE: u32 = ToGofer::File as u32;
         const BATCH: u32 = ToGofer::Batch as u32;
         const END: u32 = ToGofer::End as u32;
+        const MAKE: u32 = ToGofer::Make as u32;
+        const FINISH: u32 = ToGofer::Finish as u32;
         Ok(match kind {
             LOOK => Word::Look,
             OPEN => Word::Open,
@@ -110,6 +118,8 @@ impl Ear<'_> {
             }
             BATCH => Word::Batch,
             END => Word::End,
+            MAKE => Word::Make,
+            FINISH => Word::Finish,
             _ => return Err(Malformed.into()),
         })
     }
@@ -209,7 +219,7 @@ fn copy(
             adopts,
             ..
         } => (*settings, names.clone(), *adopts),
-        Terms::Session => {
+        Terms::Session { .. } => {
             let place = goal.site.aim().ok().filter(|_| guarded);
             let place = place.map(|(dir, _)| Path::new(OsStr::from_bytes(dir)));
             guard.begin(place);
@@ -250,7 +260,7 @@ fn write(
         match ear.hear()? {
             Word::Batch => {}
             Word::End => break,
-            Word::Look | Word::Open | Word::File => return Err(Malformed.into()),
+            _ => return Err(Malformed.into()),
         }
         let (slot, script) = ear.buffer.split_first_chunk().ok_or(Malformed)?;
         let slot = u32::from_le_bytes(*slot) as usize;

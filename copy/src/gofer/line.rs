@@ -12,6 +12,8 @@ use std::os::unix::net::UnixStream;
 const LOOK: i32 = 100;
 /// What is read of answers at once.
 const ANSWERS: usize = 64 << 10;
+/// No answer that comes with a file is longer.
+const LONG_ENOUGH: usize = 1 << 10;
 
 /// The socket. Nobody waits for the other one to hear while that one waits too: whoever
 /// cannot speak listens.
@@ -73,6 +75,14 @@ impl Line {
 
     /// Waits a moment for something to read, or for room to write.
     pub fn wait(&mut self, to_write: bool) -> io::Result<()> {
+        match self.is_heard(to_write)? {
+            true => self.hear().map(drop),
+            false => Ok(()),
+        }
+    }
+
+    /// Waits a moment; whether there is something to read.
+    fn is_heard(&self, to_write: bool) -> io::Result<bool> {
         let mut waiting = libc::pollfd {
             fd: self.socket.as_raw_fd(),
             events: libc::POLLIN | if to_write { libc::POLLOUT } else { 0 },
@@ -82,8 +92,8 @@ impl Line {
         unsafe { libc::poll(&raw mut waiting, 1, LOOK) };
         match waiting.revents & libc::POLLIN {
             0 if waiting.revents & (libc::POLLHUP | libc::POLLERR) != 0 => Err(self.gone()),
-            0 => Ok(()),
-            _ => self.hear().map(drop),
+            0 => Ok(false),
+            _ => Ok(true),
         }
     }
 
@@ -132,6 +142,32 @@ impl Line {
                 Some((kind, answer)) if kind == wanted as u32 => return Ok(answer),
                 Some(_) => return Err(self.gone()),
                 None => self.wait(false)?,
+            }
+        }
+    }
+
+    /// The same, of an answer that a file may come with, when nothing else is on its way.
+    pub fn ask_for_file(
+        &mut self,
+        mut message: Vec<u8>,
+        wanted: FromGofer,
+    ) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
+        self.say(&mut message, None, || {})?;
+        let mut file = None;
+        loop {
+            match self.next() {
+                Some((kind, answer)) if kind == wanted as u32 => return Ok((answer, file)),
+                Some(_) => return Err(self.gone()),
+                None => {}
+            }
+            if self.is_heard(false)? {
+                let got = files::receive(&self.socket, &mut self.buffer);
+                let (got, handed) = got.map_err(|_| self.gone())?;
+                if got == 0 || self.inbox.len() > LONG_ENOUGH {
+                    return Err(self.gone());
+                }
+                self.inbox.extend_from_slice(&self.buffer[..got]);
+                file = handed.or(file);
             }
         }
     }

@@ -14,13 +14,15 @@
 //! names are single components below the destination that the user named, numbers are
 //! checked, and what says otherwise ends the gofer. The gofer has no Linux and looks into
 //! no data. `wire.rs` has numbers and strings, `script.rs` a batch, `said.rs` the answers;
-//! `near.rs` is the reader's end, `far.rs` the gofer's, `line.rs` the socket.
+//! `near.rs` is the reader's end, `far.rs` the gofer's, `line.rs` the socket. A session's gofer
+//! also makes files that the reader fills by itself (`making.rs`).
 
 mod far;
 mod files;
 pub mod filler;
 pub mod lender;
 mod line;
+mod making;
 mod memory;
 mod near;
 mod said;
@@ -30,6 +32,7 @@ mod tests;
 mod wire;
 
 pub use far::serve;
+pub use making::Finish;
 pub use memory::Memory;
 pub use near::{Gofer, Opened, Wish};
 
@@ -53,7 +56,10 @@ pub enum Terms {
         adopts: bool,
     },
     /// Wherever the jail lets it, as each command says; no devices.
-    Session,
+    Session {
+        /// That of files which the reader fills by itself.
+        mode: u32,
+    },
 }
 
 /// Who knows which files of the host stay as they are.
@@ -89,6 +95,10 @@ enum ToGofer {
     Batch,
     /// There is no more.
     End,
+    /// A file that the reader fills by itself is wanted.
+    Make,
+    /// What is to become of that.
+    Finish,
 }
 
 /// What the gofer says.
@@ -104,6 +114,10 @@ enum FromGofer {
     /// Of a lender: how much there is, and a batch of it.
     Counted,
     Batch,
+    /// The file that was to be made comes with it.
+    Made,
+    /// It has its name, or is gone.
+    Finished,
 }
 
 /// Files of the host that have numbers at once: as many as a batch can have.

@@ -7,9 +7,11 @@ use super::super::site::Site;
 use super::super::{Owner, Settings, SparseMode};
 use super::files::Numbers;
 use super::line::Line;
+use super::making::Finish;
 use super::said::{self, KINDS};
 use super::wire::{self, Put, Take};
 use super::{script, FromGofer, Memory, Terms, ToGofer};
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
@@ -52,13 +54,49 @@ impl Gofer {
         Ok(Gofer {
             line: Mutex::new(Line::new(socket, GONE)?),
             memory,
-            in_session: matches!(terms, Terms::Session),
+            in_session: matches!(terms, Terms::Session { .. }),
         })
     }
 
     fn line(&self) -> MutexGuard<'_, Line> {
         self.line.lock().unwrap_or_else(|e| e.into_inner())
     }
+
+    /// Of a session: a file that this process fills by itself. A new one, beside where it will
+    /// be, has that name when it is finished; else what is there already is to be written.
+    pub fn make(&self, path: &[u8], is_new: bool) -> Result<File, Errno> {
+        let mut message = Vec::new();
+        wire::begin(&mut message, ToGofer::Make as u32);
+        message.string(path);
+        message.byte(is_new.into());
+        let asked = self.line().ask_for_file(message, FromGofer::Made);
+        let (answer, file) = asked.map_err(errno)?;
+        match (error_of(&answer)?, file) {
+            (0, Some(file)) => Ok(file.into()),
+            (0, None) => Err(Errno(libc::EPROTO)),
+            (error, _) => Err(Errno(error as i32)),
+        }
+    }
+
+    /// What becomes of the file that was made last.
+    pub fn finish(&self, how: Finish) -> Result<(), Errno> {
+        let mut message = Vec::new();
+        wire::begin(&mut message, ToGofer::Finish as u32);
+        message.byte(how as u8);
+        let answer = self.line().ask(message, FromGofer::Finished);
+        match error_of(&answer.map_err(errno)?)? {
+            0 => Ok(()),
+            error => Err(Errno(error as i32)),
+        }
+    }
+}
+
+/// Of an answer that is nothing else.
+fn error_of(answer: &[u8]) -> Result<u32, Errno> {
+    let mut take = Take::new(answer);
+    let error = take.number();
+    let whole = error.and_then(|error| take.end().map(|()| error));
+    whole.map_err(|_| Errno(libc::EPROTO))
 }
 
 impl<'g> Wish<'g> {

@@ -20,6 +20,7 @@ use tane_linux::{Stat, Xattrs};
 use tane_test_support::{Dice, Scratch};
 
 pub mod answers;
+mod making;
 mod sequences;
 
 fn settings() -> Settings {

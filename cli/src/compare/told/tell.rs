@@ -10,6 +10,7 @@ use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
+use tane_copy::patterns::Excludes;
 use tane_linux::{split, Entries, Errno, Fd, Flags, Kind, Root, Stat, Sys, Xattrs};
 
 /// A message is sent when it has so many bytes.
@@ -108,8 +109,16 @@ struct Open {
     path_len: usize,
 }
 
-/// In the teller: all of it. An error: nobody listens any more.
-pub fn tell(line: &File, path: &Path, wanted: &Wanted) -> io::Result<()> {
+/// In the teller: all of it, as long as after each message somebody says that it goes on. An
+/// error: nobody listens any more.
+pub fn tell(
+    line: &File,
+    path: &Path,
+    wanted: &Wanted,
+    mut goes_on: impl FnMut() -> io::Result<bool>,
+) -> io::Result<()> {
+    let excludes = Excludes::new(&wanted.excludes);
+    let wanted = (wanted, &excludes);
     let mut draft = Draft::default();
     let mut levels: Vec<Open> = Vec::new();
     let mut below = b".".to_vec();
@@ -147,11 +156,30 @@ pub fn tell(line: &File, path: &Path, wanted: &Wanted) -> io::Result<()> {
         levels.extend(opened);
         if draft.is_full() {
             draft.send(line)?;
+            if !goes_on()? {
+                return draft.send(line);
+            }
         }
     }
     if !draft.bytes.is_empty() {
         draft.send(line)?;
+        // It is the end in any case.
+        goes_on()?;
     }
+    draft.send(line)
+}
+
+/// What is not told, and why.
+pub(super) fn refuse(
+    line: &File,
+    e: &io::Error,
+    mut goes_on: impl FnMut() -> io::Result<bool>,
+) -> io::Result<()> {
+    let mut draft = Draft::default();
+    let errno = Errno(e.raw_os_error().unwrap_or(libc::EIO));
+    draft.entry(Entry::unknown(0, c".", errno));
+    draft.send(line)?;
+    goes_on()?;
     draft.send(line)
 }
 
@@ -160,7 +188,7 @@ fn look(
     (dir, name): (&Fd<'static>, &CStr),
     path: &[u8],
     above: &[Open],
-    wanted: &Wanted,
+    (wanted, excludes): (&Wanted, &Excludes),
 ) -> (Entry, Option<Open>) {
     let sys = dir.sys();
     let depth = above.len() as u32;
@@ -180,7 +208,7 @@ fn look(
     // directory.
     if [true, false]
         .iter()
-        .all(|is_dir| wanted.excludes.has(path, *is_dir))
+        .all(|is_dir| excludes.has(path, *is_dir))
     {
         return (entry, None);
     }
@@ -203,7 +231,7 @@ fn look(
             entry.content = file;
         }
     }
-    if kind != Kind::Directory {
+    if kind != Kind::Directory || above.len() >= wanted.depth {
         return (entry, None);
     }
     match list((dir, name), stat.identity(), above, path.len()) {

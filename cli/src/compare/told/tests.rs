@@ -1,13 +1,12 @@
 //! What a directory has is told as it is; and who lies about one, as code that got into the
 //! teller by a file system of the host's might, is an error.
 
-use super::{receive, tell, Told, Wanted, HEADER, LONGEST};
+use super::{answer, ask, receive, tell, Told, Wanted, HEADER, LONGEST};
 use crate::session::passing::{self, MOST};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use tane_copy::patterns::Excludes;
 use tane_linux::{Kind, Time};
 use tane_test_support::{Dice, Scratch};
 
@@ -22,7 +21,8 @@ fn wanted(excludes: &[&str]) -> Wanted {
         targets: true,
         xattrs: true,
         flags: true,
-        excludes: Excludes::new(&excludes.iter().map(Into::into).collect::<Vec<_>>()),
+        excludes: excludes.iter().map(Into::into).collect(),
+        depth: usize::MAX,
     }
 }
 
@@ -46,7 +46,7 @@ fn tree() -> Scratch {
 fn all_that_is_in_a_directory_is_told_in_the_order_of_names() {
     let s = tree();
     let (near, far) = pair();
-    tell(&far, &s, &wanted(&["left"])).expect("it is told");
+    tell(&far, &s, &wanted(&["left"]), || Ok(true)).expect("it is told");
     let mut told = Told::new(near);
     let mut all = Vec::new();
     while let Some(entry) = told.next().expect("it is heard") {
@@ -86,7 +86,7 @@ fn all_that_is_in_a_directory_is_told_in_the_order_of_names() {
 fn what_is_deeper_than_what_is_asked_for_is_passed_over() {
     let s = tree();
     let (near, far) = pair();
-    tell(&far, &s, &wanted(&[])).expect("it is told");
+    tell(&far, &s, &wanted(&[]), || Ok(true)).expect("it is told");
     let mut told = Told::new(near);
     told.next()
         .expect("it is heard")
@@ -109,7 +109,7 @@ fn more_files_than_go_with_one_message_arrive_and_are_closed() {
     }
     let (near, far) = pair();
     let path = s.to_path_buf();
-    let teller = std::thread::spawn(move || tell(&far, &path, &wanted(&[])));
+    let teller = std::thread::spawn(move || tell(&far, &path, &wanted(&[]), || Ok(true)));
     let mut told = Told::new(near);
     told.next()
         .expect("it is heard")
@@ -143,7 +143,7 @@ fn honest() -> Vec<u8> {
         content: false,
         ..wanted(&[])
     };
-    tell(&far, &s, &without).expect("it is told");
+    tell(&far, &s, &without, || Ok(true)).expect("it is told");
     drop(far);
     let mut bytes = Vec::new();
     near.read_to_end(&mut bytes).expect("it is heard");
@@ -199,4 +199,95 @@ fn lengths_and_descriptors_that_no_message_has_are_refused_at_once() {
     assert!(refused(0, 1, &[]));
     assert!(refused(0, 0, &[null.as_raw_fd()]));
     assert!(!refused(0, 0, &[]));
+}
+
+/// A session's teller, which may tell what lies in `place`.
+fn teller(place: &std::path::Path) -> (File, std::thread::JoinHandle<std::io::Result<()>>) {
+    let (near, far) = pair();
+    let place = place.to_path_buf();
+    let may = move |path: &std::path::Path| match path.starts_with(&place) {
+        true => Ok(()),
+        false => Err(std::io::Error::from_raw_os_error(libc::EACCES)),
+    };
+    (near, std::thread::spawn(move || answer(&far, may)))
+}
+
+static BACK: std::sync::Mutex<Vec<File>> = std::sync::Mutex::new(Vec::new());
+
+fn back(line: File) {
+    BACK.lock().expect("nobody panics").push(line);
+}
+
+#[test]
+fn a_session_asks_for_one_directory_after_the_other_and_for_no_more_than_it_likes() {
+    let s = tree();
+    for number in 0..2000 {
+        fs::write(s.join(format!("left/{number:080}")), "").expect("a file");
+    }
+    let (mut line, thread) = teller(&s);
+    let plain = Wanted::names(usize::MAX);
+    for (name, wanted, most, count) in [
+        ("a", &plain, usize::MAX, 4),
+        ("left", &plain, usize::MAX, 2002),
+        // Nobody wants the rest.
+        ("left", &plain, 1, 1),
+        ("left", &plain, 500, 500),
+        ("", &plain, 0, 0),
+        // There is no rest.
+        ("a", &plain, 1, 1),
+        ("a", &plain, 4, 4),
+        (".", &Wanted::names(1), usize::MAX, 5),
+        ("a", &Wanted::names(0), usize::MAX, 1),
+        ("b", &wanted(&[]), usize::MAX, 1),
+    ] {
+        ask(&line, &s.join(name), wanted).expect("it is asked");
+        let mut told = Told::asked(line, back);
+        let mut heard = 0;
+        while heard < most && told.next().expect("it is heard").is_some() {
+            heard += 1;
+        }
+        assert_eq!(heard, count, "{name}");
+        drop(told);
+        let kept = BACK.lock().expect("nobody panics").pop();
+        line = kept.expect("the line goes on");
+    }
+    // What is not its to tell is no end.
+    for _ in 0..2 {
+        ask(&line, std::path::Path::new("/etc"), &plain).expect("it is asked");
+        let mut told = Told::asked(line, back);
+        let entry = told.next().expect("it is heard").expect("an entry");
+        assert_eq!(entry.stat.map(drop), Err(tane_linux::Errno(libc::EACCES)));
+        assert!(told.next().expect("it is over").is_none());
+        drop(told);
+        let kept = BACK.lock().expect("nobody panics").pop();
+        line = kept.expect("the line goes on");
+    }
+    drop(line);
+    thread.join().expect("no panic").expect_err("nobody asks");
+}
+
+#[test]
+fn whatever_a_session_says_its_teller_ends_and_waits_for_nobody() {
+    let s = tree();
+    let mut honest = Vec::new();
+    {
+        let (mut near, far) = pair();
+        ask(&far, &s.join("a"), &wanted(&["left"])).expect("room");
+        drop(far);
+        near.read_to_end(&mut honest).expect("it is heard");
+    }
+    let mut dice = Dice(0x5eed_0012);
+    for _ in 0..500 {
+        let mut said = honest.clone();
+        for _ in 0..dice.roll(5) {
+            let at = dice.roll(said.len());
+            said[at] = dice.roll(256) as u8;
+        }
+        said.truncate(said.len() - dice.roll(said.len() / 2));
+        let (near, thread) = teller(&s);
+        let _ = (&near).write_all(&said);
+        // SAFETY: a descriptor of ours.
+        unsafe { libc::shutdown(near.as_raw_fd(), libc::SHUT_WR) };
+        thread.join().expect("no panic").expect_err("its end");
+    }
 }

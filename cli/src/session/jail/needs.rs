@@ -36,8 +36,8 @@ pub struct Needs {
     pub(super) handed: bool,
     /// Kernels are booted at any time, for images that are opened like this.
     pub(super) session: Option<Access>,
-    /// Of a session: what is shared this process opens, too.
-    pub(super) opens: bool,
+    /// Of a session: directories of what is shared are listed or compared.
+    pub(super) lists: bool,
     /// Images that a session will open as commands of it say.
     pub(super) own_options: Vec<(PathBuf, Access, Global)>,
 }
@@ -92,7 +92,7 @@ impl Needs {
 
     /// Of root's.
     pub(super) fn rights(&self, jail: &mut Jail) {
-        jail.attributes(!self.sources.is_empty()).names_only(true);
+        jail.attributes(!self.sources.is_empty());
         jail.handed(self.handed || self.session.is_some());
         jail.unpacks(self.holds || self.session.is_some());
         jail.hands(gofer::gofer().is_some());

@@ -20,8 +20,8 @@ pub struct Shared<'s> {
     pub sources: &'s [PathBuf],
     /// Write these, or into them.
     pub dests: &'s [PathBuf],
-    /// The process with Linux may open what is shared, beside those who copy.
-    pub is_opened: bool,
+    /// Directories of it are listed or compared.
+    pub is_listed: bool,
 }
 
 /// A session begins. Beside `images`, with options of their own where they have some, it
@@ -34,7 +34,7 @@ pub fn begin_session(
     global: &Global,
 ) -> Result<()> {
     let mut needs = Needs::default().session(access);
-    needs.opens = shared.is_opened;
+    needs.lists = shared.is_listed;
     // `lcd` goes elsewhere.
     let absolute = |path: &PathBuf| {
         let full = std::path::absolute(path);
@@ -43,7 +43,7 @@ pub fn begin_session(
     for dir in shared.dirs {
         let dir = &absolute(dir)?;
         needs = needs.read(dir).lend(dir);
-        needs = needs.write(dir).copies(Terms::Session);
+        needs = needs.write(dir).copies(terms());
     }
     for path in shared.sources.iter().filter(|path| !path.is_symlink()) {
         needs = needs.lend(&absolute(path)?);
@@ -53,7 +53,7 @@ pub fn begin_session(
         needs = needs.lends(lender::Terms::Session(places));
     }
     for path in shared.dests {
-        needs = needs.write(&absolute(path)?).copies(Terms::Session);
+        needs = needs.write(&absolute(path)?).copies(terms());
     }
     for (image, access, options) in images {
         match options {
@@ -67,6 +67,35 @@ pub fn begin_session(
         true => enter_session(None, global),
         false => Ok(()),
     }
+}
+
+/// For who writes: files that are made are as this user's are.
+fn terms() -> Terms {
+    // SAFETY: no memory involved. No other thread makes files yet.
+    let umask = unsafe {
+        let umask = libc::umask(0o077);
+        libc::umask(umask);
+        umask
+    };
+    Terms::Session {
+        mode: 0o666 & !umask,
+    }
+}
+
+/// In a session, which is about to have something read or written on the host, and then to
+/// open these images: its jail closes, if it has not.
+pub fn enter_before<'a>(
+    images: impl IntoIterator<Item = &'a ImagePath>,
+    global: &Global,
+) -> Result<()> {
+    if !global.kept.is_session() || confines_session() {
+        return Ok(());
+    }
+    declare(Needs::images(
+        images.into_iter().map(|at| (at, Access::Read)),
+    ));
+    global.kept.read_secrets(global);
+    enter_session(None, global)
 }
 
 /// A session is about to open an image, or to boot a kernel.

@@ -101,12 +101,17 @@ pub fn gofer(pid: u32) -> u32 {
 
 /// The child that this process started first.
 pub fn first_child(pid: u32) -> u32 {
+    child(pid, 0)
+}
+
+/// One of those that this process started and that have not ended; the first is 0.
+pub fn child(pid: u32, number: usize) -> u32 {
     let children = format!("/proc/{pid}/task/{pid}/children");
     let mut found = None;
     tane_test_support::eventually("it has a child", || {
         let children = std::fs::read_to_string(&children).expect("its children");
-        let first = children.split_whitespace().next();
-        found = first.and_then(|child| child.parse().ok());
+        let child = children.split_whitespace().nth(number);
+        found = child.and_then(|child| child.parse().ok());
         found.is_some()
     });
     found.expect("just found")
