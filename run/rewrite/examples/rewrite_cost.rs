@@ -1,4 +1,4 @@
-//! What interception costs, in ns a call: `cost`. Each way is measured in turn with the
+//! What interception costs, in ns a call: `rewrite_cost`. Each way is measured in turn with the
 //! others, for 401 rounds; the median and the least.
 //!
 //! Run it pinned to one processor, by a build with optimisation.

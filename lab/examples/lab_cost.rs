@@ -1,7 +1,7 @@
 //! What looking costs: a call of the kernel's alone and under each kind of probe, the
 //! least of many batches, in ns.
 //!
-//! `cargo run --release -p tane-lab --example cost -- IMAGE`
+//! `cargo run --release -p tane-lab --example lab_cost -- IMAGE`
 
 use std::time::Instant;
 use tane::Kernel;

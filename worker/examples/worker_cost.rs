@@ -1,5 +1,5 @@
 //! What a call costs by a worker and by a kernel in this process, in turn, medians.
-//! usage: cost IMAGE FILE
+//! usage: worker_cost IMAGE FILE
 
 use std::time::Instant;
 use tane_worker::Options;
@@ -21,7 +21,7 @@ fn each(call: impl Fn()) -> f64 {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args_os().skip(1);
     let (Some(disk), Some(name)) = (args.next(), args.next()) else {
-        return Err("usage: cost IMAGE FILE".into());
+        return Err("usage: worker_cost IMAGE FILE".into());
     };
     let image = Options::new().open(&disk)?;
     let there = image.mount(None, &Default::default())?;

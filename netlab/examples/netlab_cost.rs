@@ -2,7 +2,7 @@
 //! long they took to start, by the host's clock and of its processors, and what memory this
 //! process then has for itself (the image's pages, which all share, counted once: Pss).
 //!
-//! cargo run --release -p tane-netlab --example cost -- IMAGE [KERNELS]
+//! cargo run --release -p tane-netlab --example netlab_cost -- IMAGE [KERNELS]
 
 use std::path::Path;
 use std::time::Instant;
