@@ -13,6 +13,8 @@ const WARM: usize = 200;
 const COUNTED: usize = 7;
 /// Seconds after which a child is given up.
 const LATE: u32 = 20;
+/// As ptrace(2) takes it.
+const NONE: *mut u8 = std::ptr::null_mut();
 
 /// A kernel, and something to call it about.
 struct Bed {
@@ -93,8 +95,8 @@ fn freeze_others(child: i32) {
     for tid in tids.filter(|tid| *tid != child) {
         // SAFETY: a thread of our child.
         unsafe {
-            libc::ptrace(libc::PTRACE_SEIZE, tid, 0, 0);
-            libc::ptrace(libc::PTRACE_INTERRUPT, tid, 0, 0);
+            libc::ptrace(libc::PTRACE_SEIZE, tid, NONE, NONE);
+            libc::ptrace(libc::PTRACE_INTERRUPT, tid, NONE, NONE);
             libc::waitpid(tid, std::ptr::null_mut(), libc::__WALL);
         }
     }
@@ -108,7 +110,7 @@ fn count(image: &str, kind: usize, checkpoint: bool) -> Option<u64> {
         // SAFETY: whoever is traced stops where it is told to; if it never does, it ends.
         unsafe {
             libc::alarm(LATE);
-            libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
+            libc::ptrace(libc::PTRACE_TRACEME, 0, NONE, NONE);
         }
         let done = step(image, kind, checkpoint);
         // SAFETY: ends the child.
@@ -120,13 +122,15 @@ fn count(image: &str, kind: usize, checkpoint: bool) -> Option<u64> {
         let (mut status, mut info) = (0, std::mem::MaybeUninit::<libc::siginfo_t>::zeroed());
         // SAFETY: a child of ours, and room for what is told of it.
         unsafe {
-            if libc::waitpid(child, &raw mut status, 0) != child || !libc::WIFSTOPPED(status) {
+            // Its end is told after that of its other threads.
+            while libc::waitpid(-1, &raw mut status, libc::__WALL) != child {}
+            if !libc::WIFSTOPPED(status) {
                 return least;
             }
             let mut signal = libc::WSTOPSIG(status);
             if signal == libc::SIGTRAP {
                 signal = 0;
-                libc::ptrace(libc::PTRACE_GETSIGINFO, child, 0, info.as_mut_ptr());
+                libc::ptrace(libc::PTRACE_GETSIGINFO, child, NONE, info.as_mut_ptr());
                 // Its own breakpoint, and no step.
                 if info.assume_init().si_code == 0x80 {
                     if !std::mem::replace(&mut alone, true) {
@@ -143,7 +147,7 @@ fn count(image: &str, kind: usize, checkpoint: bool) -> Option<u64> {
             } else {
                 libc::PTRACE_CONT
             };
-            libc::ptrace(how, child, 0, signal);
+            libc::ptrace(how, child, NONE, i64::from(signal));
         }
     }
 }
@@ -152,6 +156,10 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let image = std::env::args()
         .nth(1)
         .ok_or("usage: checkpoint_calls IMAGE")?;
+    // Before there is a second thread.
+    let counts: Vec<_> = (0..KINDS.len())
+        .map(|kind| [false, true].map(|checkpoint| count(&image, kind, checkpoint)))
+        .collect();
     let (without, with) = (Bed::new(&image)?, Bed::new(&image)?);
     for bed in [&without, &with] {
         bed.file.write_all_at(&[1], 0)?;
@@ -160,7 +168,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     println!(
         "ns (least, median) and instructions: without a checkpoint | with one | the pairs apart"
     );
-    for (kind, (name, call)) in KINDS.into_iter().enumerate() {
+    for ((name, call), counts) in KINDS.into_iter().zip(counts) {
         let mut times: [Vec<f64>; 3] = Default::default();
         for _ in 0..ROUNDS {
             let pair = [time(&without, call), time(&with, call)];
@@ -170,7 +178,6 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         }
         times.iter_mut().for_each(|all| all.sort_by(f64::total_cmp));
         let [a, b, d] = times.map(|all| (all[0], all[ROUNDS / 2]));
-        let counts = [false, true].map(|checkpoint| count(&image, kind, checkpoint));
         let [i, j] = counts.map(|n| n.map_or("?".into(), |n| n.to_string()));
         println!(
             "{name:16} {:6.0} {:6.0} {i:>6} | {:6.0} {:6.0} {j:>6} | {:+6.1}",
