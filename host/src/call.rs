@@ -1,10 +1,9 @@
 //! A system call: the fast way, when the caller's task is still current on its
 //! virtual CPU, and by message, when it is not or when it had to wait.
-//! The fastest way is that of a thread which kept the CPU's lock (bias.rs).
+//! The fastest way is that of a thread which kept the CPU's lock (call_kept.rs).
 
 use crate::abi::{self, EXIT_DEAD, EXIT_RETURNED, EXIT_RUNNABLE, THREAD_WANTED};
-use crate::bias;
-use crate::cpu::{self, rdgsbase, Cpu, CpuNumber};
+use crate::cpu::{self, Cpu, CpuNumber};
 use crate::futex;
 use crate::inner::Inner;
 use crate::spin::Spin;
@@ -82,56 +81,6 @@ impl Inner {
     #[inline]
     pub fn call_timeless(self: &Arc<Self>, nr: i64, args: [u64; 6]) -> Option<i64> {
         self.call_kept(self.timeless_bytes.load(Ordering::Relaxed), nr, args)
-    }
-
-    #[inline]
-    fn call_kept(self: &Arc<Self>, bytes: u64, nr: i64, args: [u64; 6]) -> Option<i64> {
-        let slot = self.cpu_of_this_thread(bytes).and_then(Cpu::enter_biased)?;
-        let exit = self.gate.call(nr, args);
-        if exit.reason == EXIT_RETURNED && bias::leave(slot) {
-            return Some(exit.ret);
-        }
-        Some(self.call_disturbed(slot, exit))
-    }
-
-    /// The CPU that this thread was last inside of, if it is one of this kernel's
-    /// and may be kept. `bytes` of them can be kept.
-    #[inline]
-    fn cpu_of_this_thread(&self, bytes: u64) -> Option<Cpu> {
-        // Where nothing can be kept the instruction may not exist either.
-        if bytes == 0 {
-            return None;
-        }
-        let gs = rdgsbase();
-        // SAFETY: that of one of this kernel's CPUs, as nothing else has a GS base in
-        // this range.
-        (gs.wrapping_sub(self.first_base) < bytes).then(|| unsafe { Cpu::at_base(gs) })
-    }
-
-    /// The end of a call on a kept CPU that somebody else wants, or that switched
-    /// tasks and did not come out by itself.
-    #[cold]
-    fn call_disturbed(self: &Arc<Self>, slot: ThreadSlot, exit: abi::Exit) -> i64 {
-        // SAFETY: this thread was just inside of it.
-        let cpu = unsafe { Cpu::at_base(rdgsbase()) };
-        if exit.reason == EXIT_RETURNED {
-            cpu.leave_disturbed();
-            if let Ok(caller) = thread::caller(self, Wait::Inside) {
-                self.do_errands(cpu, caller.tid);
-                self.settle(caller);
-            }
-            return exit.ret;
-        }
-        cpu.unbias(slot);
-        match thread::caller(self, Wait::Inside) {
-            Ok(caller) => {
-                let ret = self.finish(caller, cpu, exit.reason);
-                self.settle(caller);
-                ret
-            }
-            // It keeps a CPU, so it has made calls.
-            Err(_) => unreachable!("a thread without a slot was inside"),
-        }
     }
 
     /// Its arguments are words, so that the way that does not come here has them in

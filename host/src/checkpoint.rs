@@ -94,6 +94,12 @@ impl Kernel {
     /// whose content cannot go back, network cards; programs, modules, processes that
     /// share the kernel.
     pub fn checkpoint(&self) -> Result<Checkpoint, CheckpointError> {
+        self.checkpoint_and(|_| {})
+    }
+
+    /// The same. `note` is called when there is one, and before any thread can call the kernel,
+    /// with the number of the moment that ends with it; it makes no call itself.
+    pub fn checkpoint_and(&self, note: impl FnOnce(u64)) -> Result<Checkpoint, CheckpointError> {
         let kernel = self.inner();
         let caller = kernel.may_checkpoint()?;
         let mut all = kernel.checkpoints();
@@ -139,6 +145,7 @@ impl Kernel {
         });
         kernel.keep_slots(&all);
         let moment = kernel.moments.now();
+        note(moment);
         kernel.next_moment();
         drop(quiet);
         Ok(Checkpoint {

@@ -20,6 +20,7 @@
 //! bias.rs      how one thread keeps that lock between its calls
 //! barrier.rs   what one thread has all others do
 //! call.rs      a system call: the fast way, and by message
+//! call_kept.rs the fastest way, of a thread that keeps its CPU
 //! program.rs   threads of programs and modules, which jump to the gate
 //! spin.rs      how long a waiting thread looks before it sleeps
 //! errands.rs   what it does for other CPUs when it comes out of one
@@ -65,6 +66,7 @@ mod barrier;
 mod bias;
 mod boot;
 mod call;
+mod call_kept;
 mod checkpoint;
 mod clock;
 mod cpu;

@@ -55,7 +55,16 @@ impl Inner {
     }
 
     /// A call in this moment; none if it is over.
+    #[inline]
     pub fn call_within(self: &Arc<Self>, moment: u64, nr: i64, args: &[u64; 6]) -> Option<i64> {
+        match self.call_kept_within(moment, nr, args) {
+            Some(answer) => answer,
+            None => self.call_unkept_within(moment, nr, args),
+        }
+    }
+
+    #[inline(never)]
+    fn call_unkept_within(self: &Arc<Self>, moment: u64, nr: i64, args: &[u64; 6]) -> Option<i64> {
         let caller = match thread::caller(self, Wait::Inside) {
             Ok(caller) => caller,
             Err(errno) => return Some(-i64::from(errno)),

@@ -182,8 +182,8 @@ fn is_shared(raw: &Raw) -> bool {
 }
 
 /// The extents of the first bytes of a file, in order; between them are holes.
-pub struct Extents {
-    file: i32,
+pub struct Extents<D> {
+    file: D,
     end: u64,
     batch: Box<Batch>,
     next: usize,
@@ -191,9 +191,9 @@ pub struct Extents {
     from: Option<u64>,
 }
 
-impl Extents {
+impl<D: Descriptor> Extents<D> {
     /// Those of the first `end` bytes of a file, which stays open meanwhile.
-    pub fn of(file: i32, end: u64) -> Self {
+    pub fn of(file: D, end: u64) -> Self {
         Extents {
             file,
             end,
@@ -230,7 +230,7 @@ impl Extents {
         };
         self.batch.of(from, self.end - from);
         self.next = 0;
-        sys.ioctl(self.file, FS_IOC_FIEMAP, &mut *self.batch)?;
+        sys.ioctl(&self.file, FS_IOC_FIEMAP, &mut *self.batch)?;
         self.batch.mapped = self.batch.mapped.min(BATCH as u32);
         Ok(self.batch.mapped > 0)
     }

@@ -2,12 +2,12 @@
 //! moments, and it is done in that one, or not at all. Between two of them the kernel may go
 //! back on another thread, and a number be somebody else's.
 
-use crate::ages::{Age, Ages};
+use crate::ages::{Age, Ages, Given};
 use crate::kernel::Kernel;
 use crate::machine::{Local, Machine};
 use std::cell::Cell;
-use std::ptr;
-use tane_linux::{Errno, Linux};
+use std::{ptr, thread};
+use tane_linux::Errno;
 
 /// Whose moment it is. A call may reach another kernel on the same thread, whose file is the
 /// first one's disk.
@@ -31,14 +31,14 @@ const NOTHING: Subject = Subject {
 };
 
 impl Subject {
-    fn and(mut self, whose: Whose, age: Age, now: u64) -> Self {
+    fn and(mut self, whose: Whose, age: &Age, now: u64) -> Self {
         if self.whose != whose {
             self = NOTHING;
         }
         self.whose = whose;
         self.moment = self.moment.min(now);
         if let Some(place) = self.ages.get_mut(self.count) {
-            *place = age.0;
+            *place = age.number();
         }
         self.count += 1;
         self
@@ -47,7 +47,7 @@ impl Subject {
     /// Whether it is there; it never is if there was no place to remember it.
     fn is_there(&self, ages: &Ages) -> bool {
         let known = self.ages.get(..self.count);
-        known.is_some_and(|all| !all.iter().any(|age| ages.is_undone(Age(*age))))
+        known.is_some_and(|all| all.iter().all(|age| ages.has(*age)))
     }
 }
 
@@ -102,10 +102,6 @@ impl Local {
         f: u64,
     ) -> i64 {
         let args = [a, b, c, d, e, f];
-        if self.moment() == 0 {
-            // SAFETY: as the caller promises.
-            return unsafe { self.syscall(nr, args) };
-        }
         let (whose, all) = ALL.get();
         let all = (whose == ptr::from_ref(self)).then_some(all);
         let subject = NEXT.get();
@@ -129,10 +125,9 @@ impl Local {
         }
     }
 
-    #[cold]
-    fn still_has(&self, age: Age, now: u64) -> bool {
+    fn still_has(&self, age: &Age, now: u64) -> bool {
         // `now` was read before: who goes back tells the ages, and then begins a new moment.
-        let there = !self.ages.is_undone(age);
+        let there = !age.is_undone();
         if there {
             NEXT.set(NEXT.get().and(self, age, now));
         }
@@ -142,37 +137,46 @@ impl Local {
     fn dated<T, E: Refusal>(&self, mut open: impl FnMut() -> Result<T, E>) -> Result<(T, Age), E> {
         loop {
             let now = self.moment();
-            if now == 0 {
-                let opened = open()?;
-                // Either before the first checkpoint or after it, and nobody knows which:
-                // what counts as younger than it is, is lost when the kernel goes back, and
-                // disturbs nobody.
-                return Ok((opened, Age(self.moment().min(1))));
-            }
+            let Some(age) = self.ages.age(now) else {
+                // Somebody is about to begin the next one.
+                thread::yield_now();
+                continue;
+            };
             match self.within(now, &mut open) {
-                Ok(opened) => return Ok((opened, Age(now))),
+                Ok(opened) => return Ok((opened, age)),
                 Err(error) if error.may_be_refusal() && self.moment() != now => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    fn close_of(&self, number: i32, age: Age) {
-        let args = [number as u64, 0, 0, 0, 0, 0];
+    fn take_back(&self, what: Given, age: &Age) {
+        let (nr, args) = what.back();
         loop {
             let now = self.moment();
-            if now != 0 && self.ages.is_undone(age) {
+            if age.is_undone() {
                 return;
             }
-            // SAFETY: a number, of a descriptor that is the caller's.
-            let close = || unsafe { self.call(libc::SYS_close, args) };
-            let answer = match now {
-                0 => close(),
-                _ => self.within(now, close),
+            let Some(closing) = self.ages.begin_closing(what, age, now) else {
+                thread::yield_now();
+                continue;
             };
-            if answer != REFUSED || self.moment() == now {
-                return self.ages.note_closed(number, age, Age(now));
+            // SAFETY: what is the caller's, and nobody uses it any more.
+            let done = unsafe { self.syscall_within(now, nr, args) };
+            if done.is_some() || !self.ages.is_still_open(what, age, &closing) {
+                return;
             }
+        }
+    }
+
+    /// The same of what a checkpoint had and nobody has any more, in a kernel that has just
+    /// gone back to it and does not do so again meanwhile.
+    pub fn take_back_all(&self, all: &[Given]) {
+        let now = self.moment();
+        for what in all {
+            let (nr, args) = what.back();
+            // SAFETY: nobody's.
+            unsafe { self.syscall_within(now, nr, args) };
         }
     }
 }
@@ -181,29 +185,26 @@ impl Kernel {
     /// What somebody opened just now.
     pub(crate) fn age(&self) -> Age {
         match self.machine() {
-            Machine::Tane(local) => Age(local.moment()),
+            Machine::Tane(local) => loop {
+                match local.ages.age(local.moment()) {
+                    Some(age) => return age,
+                    None => thread::yield_now(),
+                }
+            },
             // These do not go back.
-            Machine::Host | Machine::Remote(_) => Age(0),
+            Machine::Host | Machine::Remote(_) => Age::default(),
         }
     }
 
     /// Whether what is of this age is there. Then the next call of this thread's is about
     /// it, and is answered with EBADF if it is undone before that.
     #[inline]
-    pub(crate) fn has(&self, age: Age) -> bool {
+    pub(crate) fn has(&self, age: &Age) -> bool {
         match self.machine() {
             Machine::Tane(local) => match local.moment() {
                 0 => true,
                 now => local.still_has(age, now),
             },
-            Machine::Host | Machine::Remote(_) => true,
-        }
-    }
-
-    /// The same, and there is no call.
-    pub(crate) fn had(&self, age: Age) -> bool {
-        match self.machine() {
-            Machine::Tane(local) => !local.ages.is_undone(age),
             Machine::Host | Machine::Remote(_) => true,
         }
     }
@@ -215,15 +216,19 @@ impl Kernel {
     ) -> Result<(T, Age), E> {
         match self.machine() {
             Machine::Tane(local) => local.dated(open),
-            Machine::Host | Machine::Remote(_) => Ok((open()?, Age(0))),
+            Machine::Host | Machine::Remote(_) => Ok((open()?, Age::default())),
         }
     }
 
-    /// Close what was opened then, unless that was undone.
-    pub(crate) fn close_of(&self, number: i32, age: Age) {
+    /// Close or unmap what was opened then, unless that was undone.
+    pub(crate) fn take_back(&self, what: Given, age: &Age) {
         match self.machine() {
-            Machine::Tane(local) => local.close_of(number, age),
-            Machine::Host | Machine::Remote(_) => self.sys().close(number),
+            Machine::Tane(local) => local.take_back(what, age),
+            Machine::Host | Machine::Remote(_) => {
+                let (nr, args) = what.back();
+                // SAFETY: what is the caller's, and nobody uses it any more.
+                unsafe { self.syscall(nr, args) };
+            }
         }
     }
 }
@@ -248,6 +253,8 @@ impl Refusal for std::io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::extents::Extents;
+    use crate::region::{Region, Request};
 
     fn boot() -> Option<Kernel> {
         let image = tane_test_support::has_kernel(crate::default_image())?;
@@ -326,5 +333,35 @@ mod tests {
         let number = before.raw();
         drop(go_back());
         assert_eq!(write(number, b"before"), 6);
+    }
+
+    /// A number is the file's in the moment in which it is used, not in that in which somebody
+    /// wanted it.
+    #[test]
+    fn what_takes_many_calls_does_not_reach_another_file() {
+        let Some(kernel) = boot() else { return };
+        let open = |name| create(&kernel, name).expect("opens");
+        let checkpoint = kernel.checkpoint().expect("a checkpoint");
+        let since = open(c"/since");
+        let request = Request {
+            len: 4096,
+            prot: libc::PROT_READ,
+            flags: libc::MAP_SHARED,
+            file: Some(&since),
+            offset: 0,
+        };
+        let mut extents = Extents::of(&kernel, &since, 1);
+        kernel.rollback(&checkpoint).expect("goes back");
+        let another = open(c"/another");
+        assert_eq!(write(&kernel, another.raw(), b"another"), 7);
+        let mapped = Region::new(&kernel, &request).map(drop);
+        assert_eq!(mapped, Err(Errno(libc::EBADF)));
+        let found = extents.next().expect("an answer").map_err(|e| e.errno());
+        assert_eq!(found, Err(libc::EBADF));
+        let request = Request {
+            file: Some(&another),
+            ..request
+        };
+        assert!(Region::new(&kernel, &request).is_ok());
     }
 }

@@ -65,7 +65,7 @@ impl Kernel {
                 len,
                 prot: libc::PROT_READ | libc::PROT_WRITE,
                 flags: libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                fd: -1,
+                file: None,
                 offset: 0,
             },
         )?;

@@ -30,6 +30,7 @@ pub struct Builder {
     sleep_at_once: bool,
     programs: bool,
     shared: bool,
+    compare: bool,
     log: Option<Sink>,
 }
 
@@ -134,6 +135,13 @@ impl Builder {
         self
     }
 
+    /// For [`Kernel::checkpoint`], find what was written by comparing all memory, some
+    /// milliseconds more each time: in a jail that does not let this process ask the host.
+    pub fn compare(mut self, yes: bool) -> Self {
+        self.compare = yes;
+        self
+    }
+
     /// Load the image and boot it; some milliseconds.
     ///
     /// Errors: ENOENT no image; ENOEXEC the file is not an image this library
@@ -153,6 +161,7 @@ impl Builder {
             spin: !self.sleep_at_once,
             programs: self.programs,
             shared: self.shared,
+            compare: self.compare,
             ..Default::default()
         };
         host.ram = self.memory.unwrap_or(host.ram);

@@ -36,9 +36,8 @@ impl Kernel {
         let _unwatched = self.unwatched("checkpoint")?;
         let local = self.local("checkpoint")?;
         let state = local
-            .checkpoint()
+            .checkpoint_and(|then| local.ages.begin_checkpoint(then))
             .map_err(|error| Error::from_source(error.errno, "checkpoint", error))?;
-        local.ages.begin_checkpoint();
         Ok(Checkpoint {
             kernel: self.clone(),
             state,
@@ -68,13 +67,14 @@ impl Kernel {
         let local = self.local("roll back")?;
         let _unwatched = self.unwatched("roll back")?;
         let then = checkpoint.state.moment();
+        let mut open_again = Vec::new();
         local
-            .rollback_and(&checkpoint.state, |now| local.ages.go_back(then, now))
+            .rollback_and(&checkpoint.state, |now| {
+                open_again = local.ages.go_back(then, now);
+            })
             .map_err(|error| Error::from_source(error.errno, "roll back", error))?;
         // Nobody else checks or goes back: the numbers stay theirs.
-        for number in local.ages.open_again(then) {
-            self.sys().close(number);
-        }
+        local.take_back_all(&open_again);
         Ok(())
     }
 }
@@ -119,7 +119,7 @@ impl Checkpoint {
 impl Drop for Checkpoint {
     fn drop(&mut self) {
         if let Machine::Tane(local) = self.kernel.machine() {
-            local.ages.end_checkpoint();
+            local.ages.end_checkpoint(self.state.moment());
         }
     }
 }

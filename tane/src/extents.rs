@@ -3,15 +3,15 @@
 use crate::error::{Context, Result};
 use crate::file::File;
 use crate::kernel::Kernel;
-use tane_linux::{shared_parts_from, Extent, SharedPart};
+use tane_linux::{shared_parts_from, Descriptor, Extent, SharedPart};
 
 const ASK: &str = "ask where a file lies";
 
 /// The extents of a file in order; between them are holes. EUCLEAN: they are not in
 /// order.
-pub struct Extents {
+pub struct Extents<D> {
     kernel: Kernel,
-    walk: tane_linux::Extents,
+    walk: tane_linux::Extents<D>,
 }
 
 impl File {
@@ -20,13 +20,13 @@ impl File {
     /// is written for that: what is not written yet is shared with nobody. ENOTTY or
     /// EOPNOTSUPP where the file system does not say where its files lie.
     pub fn shared_parts(&self, from: u64) -> Result<Vec<SharedPart>> {
-        let parts = shared_parts_from(self.kernel().sys(), self.kernel_fd(), from);
+        let parts = shared_parts_from(self.kernel().sys(), &self.fd, from);
         parts.map_err(|errno| errno.during(ASK))
     }
 }
 
-impl Extents {
-    pub(crate) fn of(kernel: &Kernel, file: i32, end: u64) -> Self {
+impl<D: Descriptor> Extents<D> {
+    pub(crate) fn of(kernel: &Kernel, file: D, end: u64) -> Self {
         Extents {
             kernel: kernel.clone(),
             walk: tane_linux::Extents::of(file, end),
@@ -34,7 +34,7 @@ impl Extents {
     }
 }
 
-impl Iterator for Extents {
+impl<D: Descriptor> Iterator for Extents<D> {
     type Item = Result<Extent>;
 
     fn next(&mut self) -> Option<Result<Extent>> {

@@ -58,7 +58,7 @@ impl MapOptions {
         let (offset, len) = match self.range {
             Some(range) => range,
             None => {
-                let len = kernel.fstatx(file.kernel_fd())?.stx_size;
+                let len = kernel.fstatx(&file.fd)?.stx_size;
                 (0, usize::try_from(len).map_err(|_| Errno(libc::EOVERFLOW))?)
             }
         };
@@ -75,7 +75,7 @@ impl MapOptions {
             len: len.checked_add(before).ok_or(Errno(libc::ENOMEM))?,
             prot: libc::PROT_READ | write,
             flags,
-            fd: file.kernel_fd(),
+            file: Some(&file.fd),
             offset: offset - before as u64,
         };
         let region = Region::new(kernel, &request)?;

@@ -7,7 +7,7 @@ use crate::tree::Tree;
 use std::path::Path;
 use std::sync::Arc;
 use tane_images::{Backend, HostRange};
-use tane_linux::{is_plain, sole_extent};
+use tane_linux::{is_plain, sole_extent, Descriptor};
 
 /// The part of a disk that an ext2, ext3, ext4 or XFS file system lies on directly,
 /// with nothing in between that moves, changes or checks its bytes, and that nobody
@@ -69,23 +69,23 @@ impl Place {
     }
 
     /// Whether a read of an open file gives what is in its blocks, as it is there.
-    pub(crate) fn has_plain(&self, file: i32) -> bool {
+    pub(crate) fn has_plain(&self, file: impl Descriptor) -> bool {
         let sys = self.kernel.sys();
         let found = sys
-            .flags(file)
-            .and_then(|flags| Ok((flags, sys.fsxattr(file)?)));
+            .flags(&file)
+            .and_then(|flags| Ok((flags, sys.fsxattr(&file)?)));
         found.is_ok_and(|(flags, attributes)| is_plain(flags, attributes.xflags))
     }
 
     /// Where the host has the first `size` bytes of a plain file, if it has them in
     /// one piece.
-    pub fn whole(&self, file: i32, size: u64) -> Option<HostRange> {
+    pub fn whole(&self, file: impl Descriptor, size: u64) -> Option<HostRange> {
         self.range(sole_extent(self.kernel.sys(), file, size)?, size)
     }
 
     /// The extents of the first `end` bytes of a file. What the file system has not
     /// written yet it writes first.
-    pub fn extents(&self, file: i32, end: u64) -> Extents {
+    pub fn extents<D: Descriptor>(&self, file: D, end: u64) -> Extents<D> {
         Extents::of(&self.kernel, file, end)
     }
 }

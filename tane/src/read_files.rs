@@ -63,9 +63,8 @@ fn on_host(place: &Place, file: &File, room: usize) -> Option<HostRange> {
     let usual = about.file_type() == FileType::File && about.dev() == place.device();
     // An empty one may be one of those that do not know their size.
     let fits = (1..room as u64).contains(&about.len());
-    let fd = file.kernel_fd();
-    match usual && fits && place.has_plain(fd) {
-        true => place.whole(fd, about.len()),
+    match usual && fits && place.has_plain(&file.fd) {
+        true => place.whole(&file.fd, about.len()),
         false => None,
     }
 }

@@ -1,21 +1,22 @@
 //! A range of the kernel's user window: what mmap(2) gave this process.
 
-use crate::ages::Age;
+use crate::ages::{Age, Given};
 use crate::error::Errno;
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::missing::Watch;
-use crate::sys::SysResult;
+use crate::sys::{Fd, SysResult};
 use std::ptr::NonNull;
 
 pub(crate) const PAGE: usize = 4096;
 
 /// What mmap(2) is asked for.
-pub(crate) struct Request {
+pub(crate) struct Request<'f> {
     pub len: usize,
     pub prot: i32,
     pub flags: i32,
-    pub fd: i32,
+    /// None: memory of its own.
+    pub file: Option<&'f Fd>,
     pub offset: u64,
 }
 
@@ -37,15 +38,17 @@ unsafe impl Sync for Region {}
 
 impl Region {
     pub fn new(kernel: &Kernel, request: &Request) -> SysResult<Region> {
-        let args = [
-            0,
-            request.len as u64,
-            request.prot as u64,
-            request.flags as u64,
-            request.fd as i64 as u64,
-            request.offset,
-        ];
         let (at, age) = kernel.dated(|| {
+            // What the file's number stands for is asked in the moment in which it is mapped.
+            let fd = request.file.map_or(-1, Fd::raw);
+            let args = [
+                0,
+                request.len as u64,
+                request.prot as u64,
+                request.flags as u64,
+                fd as i64 as u64,
+                request.offset,
+            ];
             // SAFETY: a new mapping where none is; nothing is read or written.
             match unsafe { kernel.syscall(libc::SYS_mmap, args) } {
                 errno @ ..0 => Err(Errno(-errno as i32)),
@@ -96,7 +99,7 @@ impl Region {
         let first = offset - offset % PAGE;
         let at = self.start.as_ptr() as u64 + first as u64;
         let args = [at, (end - first) as u64, flags as u64, 0, 0, 0];
-        if !self.kernel.has(self.age) {
+        if !self.kernel.has(&self.age) {
             return Err(Errno(libc::ESTALE));
         }
         // SAFETY: the range is ours, and none of these calls takes it away.
@@ -122,13 +125,8 @@ impl Drop for Region {
     fn drop(&mut self) {
         // Somebody else may get the same place as soon as it is free.
         drop(self.watch.take());
-        // The kernel went back to before it was mapped: the place may be another's.
-        if !self.kernel.has(self.age) {
-            return;
-        }
-        let args = [self.start.as_ptr() as u64, self.len as u64, 0, 0, 0, 0];
-        // SAFETY: ours alone. A kernel that is gone refuses; its memory goes
-        // with its last handle.
-        unsafe { self.kernel.syscall(libc::SYS_munmap, args) };
+        // A kernel that is gone refuses; its memory goes with its last handle.
+        let what = Given::Mapping(self.start.as_ptr() as u64, self.len as u64);
+        self.kernel.take_back(what, &self.age);
     }
 }

@@ -1,7 +1,7 @@
 //! The calls of [`tane_linux`] on a kernel of ours, and descriptors that keep it alive.
 //! Results are bare errnos, to which the callers add their context.
 
-use crate::ages::Age;
+use crate::ages::{Age, Given};
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 use std::ffi::CStr;
@@ -31,7 +31,7 @@ impl Fd {
     /// call that this thread makes next.
     #[inline]
     pub(crate) fn raw(&self) -> i32 {
-        match self.kernel.has(self.age) {
+        match self.kernel.has(&self.age) {
             true => self.number,
             false => -1,
         }
@@ -39,9 +39,9 @@ impl Fd {
 
     /// The same for whoever wants to see it.
     pub(crate) fn number(&self) -> i32 {
-        match self.kernel.had(self.age) {
-            true => self.number,
-            false => -1,
+        match self.age.is_undone() {
+            true => -1,
+            false => self.number,
         }
     }
 
@@ -61,7 +61,8 @@ impl Descriptor for Fd {
 
 impl Drop for Fd {
     fn drop(&mut self) {
-        self.kernel.close_of(self.number, self.age);
+        let what = Given::Descriptor(self.number);
+        self.kernel.take_back(what, &self.age);
     }
 }
 

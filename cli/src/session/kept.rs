@@ -4,6 +4,8 @@
 //! open already, such as a copy of it: these get a kernel of their own. An image
 //! is opened for reading until the first command that writes to it.
 
+mod undo;
+
 use super::image::{mount, Opened};
 use super::machine::Machine;
 use super::{jail, secrets, Access, Here};
@@ -14,6 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tane::{ImagePath, Selector};
+use undo::Undo;
 
 /// A handle to what a session keeps; of other commands, to nothing.
 #[derive(Clone, Default)]
@@ -41,6 +44,8 @@ struct Inner {
     secrets: Vec<(SecretFiles, Vec<Vec<u8>>)>,
     /// What images were opened with, if it is something of their own.
     options: Vec<(PathBuf, Global)>,
+    /// Commands can be undone.
+    undo: Option<Undo>,
 }
 
 type SecretFiles = (Option<PathBuf>, Option<PathBuf>);
@@ -270,8 +275,14 @@ impl Inner {
             return Ok(kernel.clone());
         }
         jail::enter_session(None, global)?;
-        let kernel = Machine::alone(global)?.kernel;
-        Ok(self.kernel.insert(kernel).clone())
+        let machine = match &mut self.undo {
+            Some(undo) => {
+                undo.forget();
+                Machine::that_goes_back(global)?
+            }
+            None => Machine::alone(global)?,
+        };
+        Ok(self.kernel.insert(machine.kernel).clone())
     }
 
     fn secrets(&mut self, global: &Global) -> Result<Vec<Vec<u8>>> {
@@ -290,6 +301,24 @@ impl Inner {
     }
 
     fn open(&mut self, at: &ImagePath, access: Access, global: &Global) -> Result<Arc<Opened>> {
+        if self.undo.is_none() {
+            return self.open_as(at, access, global);
+        }
+        let file = real(&at.image);
+        if access == Access::Read && !self.images.iter().any(|i| i.file == file) {
+            // As it will be: what is opened anew cannot go back to before that.
+            if let Ok(opened) = self.open_as(at, Access::Write, global) {
+                return Ok(opened);
+            }
+        }
+        let opened = self.open_as(at, access, global)?;
+        if access == Access::Write {
+            self.remember()?;
+        }
+        Ok(opened)
+    }
+
+    fn open_as(&mut self, at: &ImagePath, access: Access, global: &Global) -> Result<Arc<Opened>> {
         let file = real(&at.image);
         self.bury_the_dead();
         let own = self.options_for(&file);
@@ -323,8 +352,8 @@ impl Inner {
         };
         let kernel = self.kernel(global)?;
         match self.add(&kernel, &request, false) {
-            // One kernel cannot have two of one name or identity.
-            Err(_) if !self.images.is_empty() => {}
+            // One kernel cannot have two of one name or identity; and only one goes back.
+            Err(_) if !self.images.is_empty() && self.undo.is_none() => {}
             other => return other,
         }
         self.add(&Machine::alone(global)?.kernel, &request, true)

@@ -93,6 +93,16 @@ pub fn run(shell: &mut Shell, own: Own, global: &Global) -> Result<Step> {
             }
         }
         Own::Sync => global.kept.sync()?,
+        Own::Undo => {
+            let undone = global.kept.undo()?;
+            if global.json {
+                let mut object = Map::new();
+                names::put(&mut object, "undone", undone.as_bytes());
+                out.json(&object.into())?;
+            } else {
+                out.line(&format!("undone: {undone}"))?;
+            }
+        }
         Own::Echo { words } => {
             let words: Vec<_> = words.iter().map(|w| w.as_bytes()).collect();
             let line = words.join(&b' ');

@@ -73,6 +73,8 @@ pub enum Own {
     Images,
     /// Have all changes written to the images
     Sync,
+    /// Go back to before the last command that wrote (tane sh --undo)
+    Undo,
     /// Print words
     Echo {
         #[arg(

@@ -24,6 +24,8 @@ pub struct Settings {
     pub read_only: bool,
     /// Commands may write, whatever is known of them.
     pub rw: bool,
+    /// Commands that wrote can be undone.
+    pub undo: bool,
     /// Directories of the host.
     pub shared: Vec<PathBuf>,
 }
@@ -57,6 +59,9 @@ pub fn run(settings: Settings, input: Option<Input>, global: &Global) -> Result<
         ..global.clone()
     };
     absolute(&mut global, Path::new(""))?;
+    if settings.undo {
+        global.kept.undoes();
+    }
     let mut input = match input {
         Some(input) => input,
         None if Input::is_typed() => {
@@ -217,6 +222,10 @@ impl Shell {
 
     /// Runs one command.
     fn command(&mut self, words: Vec<Word>) -> Step {
+        self.global.kept.begin_command(|| {
+            let words = words.iter().map(|word| shown(word.text.as_bytes()));
+            words.collect::<Vec<_>>().join(" ")
+        });
         if words.iter().any(|word| word.pattern.is_some()) && !session::confines_session() {
             // What they stand for is looked for in the session's jail, which lets in the
             // images of its first command.

@@ -1,7 +1,7 @@
 //! tane sh: a session of many commands.
 
 use crate::args::Global;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::shell::{self, Input, Settings};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -31,11 +31,15 @@ The session is in a jail that lets it open the images named here and by the comm
 is given, no others. If none is named, it may open those of the first command that
 opens one.
 
+With --undo what is written stays in memory and is forgotten at the end, and undo goes back to
+before the last command that wrote, again and again: to see what commands do, one by one.
+
 The exit code is that of the last command, or of the one that failed under -e.
 
 Examples:
   tane sh disk.img
   tane sh --rw disk.img                to change it by typed commands
+  tane sh --undo disk.img              to try commands that nothing remains of
   tane sh -ec 'rm -f /etc/machine-id; truncate -s 0 /etc/hostname; trim' disk.img
   tane sh disk.img -c 'get etc/fstab'  into this directory
   tane sh --share . disk.img           the same by typed commands
@@ -64,9 +68,17 @@ pub struct Args {
     /// Let commands write to images that are typed, or come by a pipe
     #[arg(long, conflicts_with = "read_only")]
     pub rw: bool,
+    /// Keep what is written in memory (--overlay :memory:), where undo goes back to before
+    /// the last command that wrote
+    #[arg(long, conflicts_with_all = ["read_only", "rw"])]
+    pub undo: bool,
 }
 
 pub fn run(args: Args, global: &Global) -> Result<u8> {
+    let global = &match args.undo {
+        true => in_memory(global)?,
+        false => global.clone(),
+    };
     let input = match (args.commands, args.file) {
         (Some(text), _) => Some(Input::text(text.into_vec())),
         (None, Some(path)) => Some(Input::file(&path)?),
@@ -77,7 +89,19 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         errexit: args.errexit,
         read_only: args.read_only,
         rw: args.rw,
+        undo: args.undo,
         shared: args.share,
     };
     shell::run(settings, input, global)
+}
+
+/// There is no way back from what is written to a file.
+fn in_memory(global: &Global) -> Result<Global> {
+    if global.overlay.is_some() && !global.forgets() {
+        let text = "what is written to a file stays there: --undo goes with --overlay :memory:";
+        return Err(Failure::usage(text));
+    }
+    let mut global = global.clone();
+    global.overlay = Some(":memory:".into());
+    Ok(global)
 }

@@ -6,3 +6,4 @@ mod common;
 mod reach;
 mod sh;
 mod terminal;
+mod undo;
