@@ -32,8 +32,9 @@ const WASI: &str = "wasi_snapshot_preview1";
 const MOST_ARGUMENTS: usize = 6;
 
 /// What gcc is told of it: numbers that wrap around, not-a-numbers that are kept as they are,
-/// calls that stay calls, and rounding as SSE4.1 has it, which every processor with AVX has.
-pub const WORDS: [&str; 8] = [
+/// calls that stay calls, and rounding as SSE4.1 has it, which every processor with AVX has. What
+/// clang made tables of jumps is faster by comparisons here.
+pub const WORDS: [&str; 9] = [
     "-ffreestanding",
     "-w",
     "-fwrapv",
@@ -42,6 +43,7 @@ pub const WORDS: [&str; 8] = [
     "-fsignaling-nans",
     "-msse4.1",
     "-fno-delete-null-pointer-checks",
+    "-fno-jump-tables",
 ];
 
 /// Bytes of C. A file of few bytes can mean more than there is memory for.
