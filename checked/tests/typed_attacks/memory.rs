@@ -1,6 +1,6 @@
 //! Fields, elements, and what was allocated.
 
-use crate::typed::{both, join, EITHER, RECORD, TEXT, ZERO};
+use crate::typed::{both, join, EITHER, ZERO};
 use crate::typed::{bytes, made, new_array, new_record, twins, with, Item, Typed};
 use tane_checked::{Routine, Rule, Type};
 
