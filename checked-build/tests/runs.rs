@@ -82,6 +82,9 @@ fn they_do_so_however_gcc_optimises() {
             computes_the_same(name, 2, &[level]);
         }
     }
+    for level in ["-O1", "-O2"] {
+        computes_the_same("ways", 2, &[level, "-fno-omit-frame-pointer"]);
+    }
 }
 
 fn traps() -> Instance {
