@@ -4,6 +4,10 @@
 //!
 //! usage: cargo run --release -p tane-checked-build --example measure
 
+#[path = "common/native.rs"]
+mod native;
+
+use native::native;
 use std::hint::black_box;
 use std::path::Path;
 use std::process::Command;
@@ -22,38 +26,6 @@ const PROGRAMS: [(&str, u64); 7] = [
     ("machine", 10),
 ];
 const TURNS: u32 = 200;
-
-type Work = unsafe extern "C" fn(u64) -> u64;
-
-/// The same source as a library of this process.
-fn native(source: &Path) -> Work {
-    // dlopen knows libraries by their names.
-    let name = source.file_stem().expect("a name").to_string_lossy();
-    let name = format!("tane-measure-{}-{name}.so", std::process::id());
-    let library = std::env::temp_dir().join(name);
-    let mut gcc = Command::new("gcc");
-    gcc.args([
-        "-O2",
-        "-fno-math-errno",
-        "-shared",
-        "-fPIC",
-        "-fvisibility=hidden",
-    ]);
-    gcc.args(["-Dwork=__attribute__((visibility(\"default\")))work", "-o"]);
-    let done = gcc.arg(&library).arg(source).arg("-lm").status();
-    assert!(done.expect("gcc").success());
-    let name = std::ffi::CString::new(library.to_str().expect("UTF-8")).expect("no zero");
-    // SAFETY: a library of our own, which stays.
-    let work = unsafe {
-        let library = libc::dlopen(name.as_ptr(), libc::RTLD_NOW);
-        assert!(!library.is_null());
-        libc::dlsym(library, c"work".as_ptr())
-    };
-    let _ = std::fs::remove_file(&library);
-    assert!(!work.is_null());
-    // SAFETY: the function has this type.
-    unsafe { std::mem::transmute::<*mut libc::c_void, Work>(work) }
-}
 
 /// The same source as WebAssembly, with numbers as wide as here.
 fn wasm(source: &Path) -> Vec<u8> {
@@ -89,7 +61,7 @@ fn main() {
         let module = build(&[&source], &Options::default()).expect("a module");
         let mut instance = Instance::new(&module, 1 << 20, Vec::new()).expect("an instance");
         let mut of_wasm = Instance::new(&wasm(&source), 4 << 20, Vec::new()).expect("an instance");
-        let work = native(&source);
+        let work = native(&source, &["-fno-math-errno"]);
         let call = |instance: &mut Instance| {
             let result = instance.call("work", &[n]).expect("exported");
             black_box(result.expect("no trap"))
@@ -127,7 +99,8 @@ fn main() {
     checking(&folder);
 }
 
-/// Making an instance and ending it, and a call of a function that does nothing much.
+/// Making an instance and ending it, and a call of a function that does nothing much, without a
+/// limit of time and with one.
 fn instances() {
     const CALLS: u32 = 10_000;
     let source = std::env::temp_dir().join(format!("tane-measure-{}.c", std::process::id()));
@@ -136,27 +109,35 @@ fn instances() {
     let _ = std::fs::remove_file(&source);
     let checked = Checked::new(file).expect("it keeps the rules");
     let make = || Instance::of(&checked, 1 << 20, Calls::default(), Vec::new());
-    let (mut made, mut called) = (Duration::MAX, Duration::MAX);
+    let (mut made, mut called) = (Duration::MAX, [Duration::MAX; 2]);
     for _ in 0..TURNS {
         least(&mut made, || drop(black_box(make())));
     }
     let mut instance = make().expect("an instance");
     let nothing = instance.function("nothing").expect("exported");
-    for _ in 0..TURNS {
-        least(&mut called, || {
-            for _ in 0..CALLS {
-                let result = instance.call_function(nothing, &[]).expect("exported");
-                black_box(result).expect("no trap");
-            }
-        });
+    for best in &mut called {
+        for _ in 0..TURNS {
+            least(best, || {
+                for _ in 0..CALLS {
+                    let result = instance.call_function(nothing, &[]).expect("exported");
+                    black_box(result).expect("no trap");
+                }
+            });
+        }
+        instance.limit(Duration::from_secs(60)).expect("a thread");
     }
-    println!("an instance {made:.2?}, a call {:.1?}", called / CALLS);
+    let [free, limited] = called.map(|best| best.as_secs_f64() * 1e9 / f64::from(CALLS));
+    println!("an instance {made:.2?}, a call {free:.1} ns, {limited:.1} under a limit");
 }
 
 /// A module of many copies of a program's code, which has nothing beside it.
 fn checking(folder: &Path) {
     const COPIES: usize = 5000;
-    let file = build(&[&folder.join("machine.c")], &Options::default()).expect("a module");
+    let options = Options {
+        gcc: vec!["-fno-jump-tables".into()],
+        ..Options::default()
+    };
+    let file = build(&[&folder.join("machine.c")], &options).expect("a module");
     let one = Module::parse(&file).expect("a module");
     let length = one.code.len();
     let code = one.code.repeat(COPIES);

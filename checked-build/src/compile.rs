@@ -21,7 +21,6 @@ const OPTIONS: &[&str] = &[
     "-mno-red-zone",
     "-maccumulate-outgoing-args",
     "-mstringop-strategy=libcall",
-    "-fno-jump-tables",
     "-fno-stack-protector",
     "-fcf-protection=none",
     "-fno-reorder-blocks-and-partition",

@@ -13,6 +13,9 @@ pub struct Frame {
     pub moved: bool,
     /// rbp is the frame's; the number of registers pushed when it became that.
     pub pointer: bool,
+    /// The function jumps by a table, which finds nothing pushed: what GCC pushes is in the
+    /// window, too, and r15 what GCC believes of rsp from the first of it on.
+    pub flat: bool,
 }
 
 /// By the numbers that the ABI gives them.
@@ -22,9 +25,34 @@ const DWARF: [&str; 16] = [
 ];
 
 impl Frame {
+    /// Of a function that begins.
+    pub fn begin(flat: bool) -> Frame {
+        Frame {
+            flat,
+            ..Frame::default()
+        }
+    }
+
     /// From rsp, as GCC has it, to where the caller's arguments begin.
     pub fn above(&self) -> i64 {
         8 + 8 * self.pushed.len() as i64
+    }
+
+    /// Words on the stack of returns.
+    pub fn height(&self) -> usize {
+        match self.flat {
+            true => 0,
+            false => self.pushed.len(),
+        }
+    }
+
+    /// How far r15 was moved, in a flat function.
+    fn depth(&self) -> i64 {
+        match self.locals + 8 * self.pushed.len() as i64 {
+            0 => 0,
+            // Where GCC has the return address.
+            bytes => bytes + 8,
+        }
     }
 
     /// What to add to an offset from rsp for one from r15.
@@ -47,12 +75,40 @@ impl Rewriter {
     }
 
     pub fn push(&mut self, what: &str) -> Result<(), Error> {
+        if self.frame.flat {
+            let before = self.frame.depth();
+            self.frame.pushed.push(what.into());
+            self.move_flat(before);
+            self.emit(format!("movq {what}, %gs:(%r15d)"));
+            return Ok(());
+        }
         if self.frame.moved || !(what.starts_with('%') || what.starts_with('$')) {
             return self.error("locals aligned to more than 16 bytes are not supported");
         }
         self.emit(format!("pushq {what}"));
         self.frame.pushed.push(what.into());
         Ok(())
+    }
+
+    pub fn pop(&mut self, to: &str) -> Result<(), Error> {
+        self.undoes();
+        let before = self.frame.depth();
+        if self.frame.pushed.pop().is_none() {
+            return self.error("popq without a pushq");
+        }
+        if self.frame.flat {
+            self.emit(format!("movq %gs:(%r15d), {to}"));
+            self.move_flat(before);
+        } else {
+            self.emit(format!("popq {to}"));
+        }
+        Ok(())
+    }
+
+    fn move_flat(&mut self, before: i64) {
+        let depth = self.frame.depth();
+        self.frame.moved = depth > 0;
+        self.emit(format!("leaq {}(%r15), %r15", before - depth));
     }
 
     /// sub or add of rsp.
@@ -76,6 +132,12 @@ impl Rewriter {
         let bytes = if down { number } else { -number };
         if bytes < 0 {
             self.undoes();
+        }
+        if self.frame.flat {
+            let before = self.frame.depth();
+            self.frame.locals += bytes;
+            self.move_flat(before);
+            return Ok(());
         }
         let above = self.frame.above();
         let was = self.frame.moved;
@@ -126,7 +188,10 @@ impl Rewriter {
     pub fn settle(&mut self) {
         if let Some(offset) = self.told.take() {
             self.frame.locals = offset - self.frame.above();
-            self.frame.moved = self.frame.locals > 0;
+            self.frame.moved = match self.frame.flat {
+                true => self.frame.depth() > 0,
+                false => self.frame.locals > 0,
+            };
         }
     }
 
@@ -142,7 +207,7 @@ impl Rewriter {
             return self.use_stack_pointer("movq", to);
         }
         if to == "%rbp" && self.frame.pushed.last().is_some_and(|reg| reg == "%rbp") {
-            self.frame.pointer = self.frame.pushed.len() == 1 && !self.frame.moved;
+            self.frame.pointer = self.frame.pushed.len() == 1 && self.frame.locals == 0;
         }
         let shift = self.frame.shift();
         self.emit(format!("leaq {shift}(%r15), {to}"));
@@ -179,8 +244,13 @@ impl Rewriter {
             return self.error(format!("the stack pointer is set to {from}"));
         }
         self.undoes();
+        self.frame.locals = 0;
+        if self.frame.flat {
+            self.emit(format!("leaq -{saved}(%rbp), %r15"));
+            return Ok(());
+        }
         self.emit("leaq 16(%rbp), %r15");
-        (self.frame.moved, self.frame.locals) = (false, 0);
+        self.frame.moved = false;
         Ok(())
     }
 
@@ -190,6 +260,11 @@ impl Rewriter {
         }
         self.undoes();
         self.emit("leaq 16(%rbp), %r15");
+        if self.frame.flat {
+            self.emit("movq %gs:(%ebp), %rbp");
+            self.frame = Frame::begin(true);
+            return Ok(());
+        }
         while let Some(register) = self.frame.pushed.pop() {
             self.emit(format!("popq {register}"));
         }
@@ -203,7 +278,9 @@ impl Rewriter {
         let offset = from
             .strip_suffix("(%rbp)")
             .and_then(|n| n.parse::<i64>().ok());
-        self.frame.pointer && offset.is_some_and(|offset| (-saved..0).contains(&offset))
+        self.frame.pointer
+            && !self.frame.flat
+            && offset.is_some_and(|offset| (-saved..0).contains(&offset))
     }
 
     pub fn kept_until_leave(&mut self, to: &str) -> Result<(), Error> {

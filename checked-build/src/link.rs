@@ -71,7 +71,7 @@ struct Linker<'a> {
     imports: Vec<String>,
     /// Names that no object defines.
     missing: BTreeSet<String>,
-    /// Starts of functions.
+    /// Starts of functions, and where tables of jumps lead, which begins at height 0 as well.
     functions: BTreeSet<u64>,
     exports: BTreeMap<String, u64>,
     /// Of `global`, those that another definition replaces.
@@ -149,6 +149,7 @@ pub fn link(objects: &[Vec<u8>], how: &Linked) -> Result<Vec<u8>, Error> {
         it.rename_exports(names);
     }
     let fixes = it.fixes()?;
+    it.take_ways(&fixes);
     it.write(&fixes)
 }
 
@@ -263,6 +264,16 @@ impl Linker<'_> {
         self.exports = names.iter().filter_map(of).collect();
     }
 
+    /// What is declared at height 0 is where a table of jumps leads.
+    fn take_ways(&mut self, fixes: &[Fix]) {
+        for fix in fixes.iter().filter(|fix| fix.part == Part::Heights) {
+            let pushes = &self.heights[fix.at as usize + 8..][..4];
+            if let (Place::In(Part::Code, at), [0, 0, 0, 0]) = (fix.place, pushes) {
+                self.functions.insert(at.wrapping_add_signed(fix.addend));
+            }
+        }
+    }
+
     fn write(mut self, fixes: &[Fix]) -> Result<Vec<u8>, Error> {
         let mut table = vec![EMPTY];
         table.extend((0..self.imports.len()).map(|i| IMPORT | i as u32));
@@ -352,11 +363,13 @@ impl Linker<'_> {
     }
 }
 
-/// `.quad` where in the code, `.long` pushes; the module has them in order, once.
+/// `.quad` where in the code, `.long` pushes; the module has them in order, once. Height 0 goes
+/// without saying.
 fn heights(section: &[u8]) -> Vec<(u32, u32)> {
     let number = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     let entries = section
         .chunks_exact(12)
-        .map(|entry| (number(entry), number(&entry[8..])));
+        .map(|entry| (number(entry), number(&entry[8..])))
+        .filter(|(_, pushes)| *pushes > 0);
     entries.collect::<BTreeMap<_, _>>().into_iter().collect()
 }

@@ -6,8 +6,11 @@
 //! rsp since its caller's call, so that every offset stays the one that GCC wrote. One
 //! that only pushes leaves r15 alone, and its arguments lie nearer by what it pushed.
 //!
-//! GCC was told to leave r11 and r15 alone, to write arguments by mov, and to use neither
-//! a red zone nor jump tables. Heights at labels that only later jumps lead to go into
+//! A switch's table has numbers of slots, as other pointers to code, and a jump by it leaves
+//! nothing pushed: in such a function what GCC pushes is on the window's stack as well.
+//!
+//! GCC was told to leave r11 and r15 alone, to write arguments by mov, and to use no red zone.
+//! Heights at labels that only later jumps lead to go into
 //! the section `.tmod.heights`, where lines begin into `.tmod.lines`.
 
 mod directive;
@@ -36,6 +39,10 @@ pub struct Rewriter {
     /// Where it ends, as GCC says behind what does not go on.
     pub told: Option<i64>,
     remembered: Vec<Frame>,
+    /// Whether the functions from here on have tables of jumps, the last one first.
+    flat: Vec<bool>,
+    /// In a function.
+    within: bool,
     files: Vec<(String, String)>,
     place: (String, u32),
     /// Its file's number, as the assembly has it.
@@ -65,6 +72,8 @@ pub fn rewrite(assembly: &str) -> Result<String, Error> {
         by_pointer: Frame::default(),
         told: None,
         remembered: Vec::new(),
+        flat: have_tables(assembly),
+        within: false,
         files: Vec::new(),
         place: (String::new(), 0),
         file: 0,
@@ -81,6 +90,27 @@ pub fn rewrite(assembly: &str) -> Result<String, Error> {
     }
     it.name_files();
     Ok(it.out)
+}
+
+/// A word of a table of jumps, which stands within its function.
+fn way(line: &str) -> Option<&str> {
+    let (word, label) = line.split_once([' ', '\t'])?;
+    (word == ".quad" && label.starts_with(".L")).then_some(label)
+}
+
+/// Of each function, whether it has such tables, the last function first.
+fn have_tables(assembly: &str) -> Vec<bool> {
+    let (mut functions, mut within) = (Vec::new(), false);
+    for line in assembly.lines().map(str::trim) {
+        match (line, functions.last_mut()) {
+            (".cfi_startproc", _) => functions.push(false),
+            (_, Some(last)) if within && way(line).is_some() => *last = true,
+            _ => {}
+        }
+        within = line == ".cfi_startproc" || within && line != ".cfi_endproc";
+    }
+    functions.reverse();
+    functions
 }
 
 impl Rewriter {
@@ -160,14 +190,7 @@ impl Rewriter {
                 Ok(())
             }
             ("pushq", [one]) => self.push(one),
-            ("popq", [one]) => {
-                self.undoes();
-                self.emit(format!("popq {one}"));
-                match self.frame.pushed.pop() {
-                    Some(_) => Ok(()),
-                    None => self.error("popq without a pushq"),
-                }
-            }
+            ("popq", [one]) => self.pop(one),
             ("leave", []) => self.leave(),
             ("call" | "jmp", [target]) => {
                 self.stopped = word == "jmp";
@@ -313,15 +336,11 @@ impl Rewriter {
                 Operand::Register("%rsp" | "%esp" | "%sp" | "%spl") => {
                     return self.error("locals aligned to more than 16 bytes are not supported");
                 }
-                Operand::Memory { .. } if word.starts_with("lea") => {
-                    let Operand::Memory {
-                        displacement,
-                        base,
-                        index,
-                    } = operand::parse(text)
-                    else {
-                        continue;
-                    };
+                Operand::Memory {
+                    displacement,
+                    base,
+                    index,
+                } if word.starts_with("lea") => {
                     if base == Some("%rip") {
                         // The window's own addresses, not the processor's.
                         let to = operand::half(operands[1]).unwrap_or_default();

@@ -64,7 +64,7 @@ fn programs_compute_what_they_compute_natively() {
         return;
     }
     for name in [
-        "sort", "crc", "matrix", "queens", "values", "bytes", "moves", "machine",
+        "sort", "crc", "matrix", "queens", "values", "bytes", "moves", "machine", "ways",
     ] {
         computes_the_same(name, 3, &[]);
     }
@@ -75,10 +75,15 @@ fn they_do_so_however_gcc_optimises() {
     if !can_run() {
         return;
     }
-    for name in ["sort", "matrix", "queens", "values", "bytes", "moves"] {
+    for name in [
+        "sort", "matrix", "queens", "values", "bytes", "moves", "machine", "ways",
+    ] {
         for level in ["-O0", "-O1", "-Os", "-O3"] {
             computes_the_same(name, 2, &[level]);
         }
+    }
+    for level in ["-O1", "-O2"] {
+        computes_the_same("ways", 2, &[level, "-fno-omit-frame-pointer"]);
     }
 }
 

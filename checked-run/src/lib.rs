@@ -42,7 +42,7 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use switch::{Context, Own};
+use switch::{Context, Own, NO_TRAP};
 use tane_checked::{check, Layout, Module, Refusal, PAGE};
 use tane_host::{Kernel, Program};
 use watch::Watch;
@@ -284,7 +284,8 @@ impl Instance {
         Ok(())
     }
 
-    /// From now on a call that takes longer ends with [`Trap::Time`]: at once in the
+    /// From now on a call that takes longer ends with [`Trap::Time`], a sixteenth of that time
+    /// later, or a millisecond, where one call follows another: at once in the
     /// module's own code, and in a call of the kernel's as soon as that is over, which
     /// it is at once if it sleeps. Functions of the host's are not interrupted.
     pub fn limit(&mut self, limit: Duration) -> io::Result<()> {
@@ -369,29 +370,49 @@ impl Instance {
     }
 
     /// Calls an export of this instance's, with up to six arguments.
+    // Within its caller: a result of this size goes through memory, in parts that whoever reads it
+    // at once waits for.
+    #[inline(always)]
     pub fn call_function(
         &mut self,
         function: Function,
         arguments: &[u64],
     ) -> Result<Result<u64, Trap>, Error> {
+        if !self.can_call(function) || arguments.len() > 6 {
+            return Err(self.refuse(function, arguments.len()));
+        }
+        // Written word by word, as they are read right afterwards: anything wider would be waited for.
+        let word = |n: usize| arguments.get(n).copied().unwrap_or(0);
+        let six = [word(0), word(1), word(2), word(3), word(4), word(5)];
+        match self.run(function.at, &six) {
+            (result, NO_TRAP) => Ok(Ok(result)),
+            (_, trap) => Ok(Err(self.context.trap(trap))),
+        }
+    }
+
+    fn can_call(&self, function: Function) -> bool {
         // Elsewhere there can be anything at its place.
+        function.instance == self.number
+            && self.process == signals::process()
+            && !(self.needs_kernel && self.program.is_none())
+    }
+
+    /// Why it cannot.
+    #[cold]
+    fn refuse(&self, function: Function, arguments: usize) -> Error {
         if function.instance != self.number {
-            return Err(Error::Function);
+            Error::Function
+        } else if self.process != signals::process() {
+            Error::Forked
+        } else if self.needs_kernel && self.program.is_none() {
+            Error::NoKernel
+        } else {
+            Error::Arguments(arguments)
         }
-        if self.process != signals::process() {
-            return Err(Error::Forked);
-        }
-        if self.needs_kernel && self.program.is_none() {
-            return Err(Error::NoKernel);
-        }
-        let mut six = [0; 6];
-        if arguments.len() > six.len() {
-            return Err(Error::Arguments(arguments.len()));
-        }
-        for (to, from) in six.iter_mut().zip(arguments) {
-            *to = *from;
-        }
-        let function = self.window.address(self.layout.code + function.at);
+    }
+
+    fn run(&mut self, at: u32, six: &[u64; 6]) -> (u64, usize) {
+        let function = self.window.address(self.layout.code + at);
         if let Some((watch, limit)) = &self.watch {
             watch.begin(*limit);
         }
@@ -408,7 +429,7 @@ impl Instance {
                 unsafe { program.syscall(libc::SYS_getppid, [0; 6]) };
             }
         }
-        Ok(result)
+        result
     }
 }
 

@@ -52,6 +52,7 @@ extern "C" fn forked() {
 }
 
 /// A number that a child of fork(2) does not share with its parent.
+#[inline]
 pub fn process() -> u64 {
     FORKS.load(Ordering::Relaxed)
 }

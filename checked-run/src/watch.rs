@@ -10,17 +10,23 @@ use std::time::{Duration, Instant};
 /// A module that makes calls is in its own code at some of these moments.
 const AGAIN: Duration = Duration::from_millis(1);
 
+/// To ask for the time takes longer than a call, so that no call does: the watcher looks, so often
+/// in the time of one, which calls go on.
+const LOOKS: u32 = 16;
+const LOOK: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(1)];
+
 #[derive(Default)]
 struct State {
     /// A call is under way.
     running: bool,
-    /// When it ends.
-    deadline: Option<Instant>,
+    /// How many there were, that one included, and how long it may take.
+    calls: u64,
+    limit: Duration,
     /// No call is to go on.
     stopped: bool,
     over: bool,
-    /// Until when the watcher sleeps; none if until it is woken.
-    wakes: Option<Instant>,
+    /// The watcher sleeps until it is woken.
+    asleep: bool,
 }
 
 /// Between what ends a sleep and the signal: so many delays, each this much longer.
@@ -49,7 +55,6 @@ impl Stopper {
         let mut state = self.0.lock();
         state.stopped = true;
         if state.running {
-            state.deadline = Some(Instant::now());
             self.0.changed.notify_one();
         }
     }
@@ -72,13 +77,19 @@ impl Watch {
         let its = shared.clone();
         let watch = move || {
             let mut turn = 0;
+            // The last call that was seen, and when it was first.
+            let (mut seen, mut since) = (0, Instant::now());
             let mut state = its.lock();
             while !state.over {
-                let now = Instant::now();
-                let left = match state.deadline {
-                    None => None,
-                    Some(at) if at > now => Some(at - now),
-                    Some(_) => {
+                if seen != state.calls {
+                    (seen, since) = (state.calls, Instant::now());
+                }
+                let left = state.limit.saturating_sub(since.elapsed());
+                let ends = state.running && (state.stopped || left.is_zero());
+                let left = match ends {
+                    false if left.is_zero() => None,
+                    false => Some(left.min((state.limit / LOOKS).clamp(LOOK[0], LOOK[1]))),
+                    true => {
                         // A module that goes from one sleep to the next is code of its own
                         // for some nanoseconds, at the same time after each cancel: one of
                         // many delays meets it.
@@ -97,7 +108,7 @@ impl Watch {
                         Some(AGAIN)
                     }
                 };
-                state.wakes = left.map(|left| Instant::now() + left);
+                state.asleep = left.is_none();
                 state = match left {
                     None => its.changed.wait(state).unwrap_or_else(|e| e.into_inner()),
                     Some(left) => {
@@ -125,14 +136,10 @@ impl Watch {
     /// From now on.
     pub fn begin(&self, limit: Duration) {
         let mut state = self.shared.lock();
-        state.running = true;
-        state.deadline = match state.stopped {
-            true => Some(Instant::now()),
-            false => Instant::now().checked_add(limit),
-        };
+        (state.running, state.limit) = (true, limit);
+        state.calls += 1;
         // Else it looks at this in time anyhow: waking it takes longer than a call.
-        let is_late = |deadline| state.wakes.is_none_or(|wakes| deadline < wakes);
-        let wake = state.deadline.is_some_and(is_late);
+        let wake = state.asleep || state.stopped;
         drop(state);
         if wake {
             self.shared.changed.notify_one();
@@ -141,8 +148,7 @@ impl Watch {
 
     /// The call is over. Nothing comes any more, unless it was sent before.
     pub fn end(&self) {
-        let mut state = self.shared.lock();
-        (state.running, state.deadline) = (false, None);
+        self.shared.lock().running = false;
     }
 }
 

@@ -3,9 +3,12 @@
 //!
 //! usage: cargo run --release -p tane-checked-tl --example measure
 
+#[path = "../../checked-build/examples/common/native.rs"]
+mod native;
+
+use native::native;
 use std::hint::black_box;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 use tane_checked::{check_with, imported, runtime, Module};
 use tane_checked_run::Instance;
@@ -13,31 +16,6 @@ use tane_checked_tl::tl::{build, Options};
 
 const PROGRAMS: [&str; 6] = ["sieve", "sort", "crc", "queens", "matrix", "tree"];
 const TURNS: u32 = 200;
-
-type Work = unsafe extern "C" fn(u64) -> u64;
-
-/// The same in C, as a library of this process.
-fn native(source: &Path) -> Work {
-    // dlopen knows libraries by their names.
-    let name = source.file_stem().expect("a name").to_string_lossy();
-    let name = format!("tane-measure-tl-{}-{name}.so", std::process::id());
-    let library = std::env::temp_dir().join(name);
-    let mut gcc = Command::new("gcc");
-    gcc.args(["-O2", "-shared", "-fPIC", "-o"]);
-    let done = gcc.arg(&library).arg(source).status();
-    assert!(done.expect("gcc").success());
-    let name = std::ffi::CString::new(library.to_str().expect("UTF-8")).expect("no zero");
-    // SAFETY: a library of our own, which stays.
-    let work = unsafe {
-        let library = libc::dlopen(name.as_ptr(), libc::RTLD_NOW);
-        assert!(!library.is_null());
-        libc::dlsym(library, c"work".as_ptr())
-    };
-    let _ = std::fs::remove_file(&library);
-    assert!(!work.is_null());
-    // SAFETY: the function has this type.
-    unsafe { std::mem::transmute::<*mut libc::c_void, Work>(work) }
-}
 
 fn least<T>(best: &mut Duration, work: impl FnOnce() -> T) -> T {
     let began = Instant::now();
@@ -65,7 +43,7 @@ fn main() {
         let source = std::fs::read_to_string(folder.join(format!("{name}.tl"))).expect("a program");
         let file = build(name, &source, options).unwrap_or_else(|e| panic!("{e}"));
         let mut instance = Instance::new(&file, 4096, Vec::new()).expect("an instance");
-        let work = native(&folder.join(format!("{name}.c")));
+        let work = native(&folder.join(format!("{name}.c")), &[]);
         let (mut typed, mut plain) = (Duration::MAX, Duration::MAX);
         for n in 0..TURNS {
             let n = u64::from(n);

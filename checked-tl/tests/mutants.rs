@@ -10,14 +10,14 @@ mod apart;
 #[path = "../../checked-build/tests/common/watch/mod.rs"]
 mod watch;
 
-use apart::{number, run_apart, End, Random};
+use apart::{run_mutants, Random};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::Path;
 use tane_checked::{Class, Layout, Module, Section, Type, TEXT};
 use tane_checked_run::Instance;
 use tane_checked_tl::tl::{build, Options};
-use watch::{watch, work, SEED};
+use watch::watch;
 
 /// Bits, bytes of elsewhere, numbers of the section of types, or whole pieces of it.
 fn mutate(file: &mut [u8], random: &mut Random) {
@@ -183,40 +183,17 @@ fn changed_typed_modules_are_refused_or_keep_their_window_and_their_types() {
     if let Some(what) = tane_checked_run::lacks() {
         return tane_test_support::skip(what);
     }
-    let (count, seed) = (number("TANE_MUTANTS", 4000), number("TANE_SEED", SEED));
     let modules = ["sort", "tree", "sieve", "words", "closures"].map(file);
-    let mut random = Random(seed | 1);
-    let room = room();
-    let (mut refused, mut well, mut late, mut typed) = (0, 0, 0, 0);
-    for i in 0..count {
-        let mut file = modules[random.below(modules.len())].clone();
-        let before = file.clone();
-        for _ in 0..=random.below(2) {
-            mutate(&mut file, &mut random);
-        }
-        let Ok(module) = tane_checked::check(&file) else {
-            refused += 1;
-            continue;
-        };
-        if file == before || work(&module).is_none() {
-            continue;
-        }
-        let section = Section::parse(&module, module.types.unwrap_or_default());
-        let section = section.expect("it was accepted");
-        typed += usize::from(module.types != Module::parse(&before).expect("a module").types);
-        match run_apart(&file, &|instance| {
-            heap_is_typed(&module, &section, data_of(&module, instance), &room)
-        }) {
-            End::Well => well += 1,
-            End::OutOfTime => late += 1,
-            escaped => panic!("mutant {i} of seed {seed:#x}: {escaped:?}"),
-        }
-    }
-    println!("{refused} refused, {well} ran, {late} did not end; {typed} with other types");
-    assert!(
-        refused > 0 && well > 0,
-        "{refused} {well}: nothing was tried"
-    );
+    let (room, mut typed) = (room(), 0);
+    let prepare = |module: &Module<'_>, before: &[u8]| {
+        typed += usize::from(module.types != Module::parse(before).expect("a module").types);
+        let section = Section::parse(module, module.types.unwrap_or_default());
+        section.expect("it was accepted")
+    };
+    run_mutants(&modules, 2, mutate, prepare, |module, section, instance| {
+        heap_is_typed(module, section, data_of(module, instance), &room)
+    });
+    println!("{typed} with other types");
 }
 
 #[test]

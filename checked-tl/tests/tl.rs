@@ -1,5 +1,8 @@
 //! Programs of TL compute as modules what they compute as they are written.
 
+mod common;
+
+use common::run;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use tane_checked::check_with;
@@ -26,24 +29,6 @@ fn options() -> Options {
 fn source(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
     std::fs::read_to_string(folder.join(format!("{name}.tl"))).expect("a program")
-}
-
-/// What a module gives, and what it has printed.
-fn run(module: &[u8], name: &str, arguments: &[u64]) -> (Result<u64, Trap>, Vec<u8>) {
-    let printed = Arc::new(Mutex::new(Vec::new()));
-    let to = Arc::clone(&printed);
-    let output: Import = Box::new(move |[_, from, bytes, ..], memory| {
-        let bytes = memory
-            .read(from, bytes as usize)
-            .expect("it is the module's");
-        to.lock().expect("no panic").extend(&bytes);
-        bytes.len() as u64
-    });
-    let mut instance =
-        Instance::new(module, 4096, vec![("tane_output", output)]).expect("an instance");
-    let result = instance.call(name, arguments).expect("exported");
-    let printed = printed.lock().expect("no panic").clone();
-    (result, printed)
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! The examples of docs/tl.md are what that says of them.
 
+mod common;
+
+use common::run;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
-use tane_checked_run::{Import, Instance};
 use tane_checked_tl::tl::{build, format, Options};
 
 /// A part of the page in a fence: what it is, and its text.
@@ -19,23 +20,6 @@ fn parts() -> Vec<(String, String)> {
         }
     }
     parts
-}
-
-fn run(module: &[u8]) -> String {
-    let printed = Arc::new(Mutex::new(Vec::new()));
-    let to = Arc::clone(&printed);
-    let output: Import = Box::new(move |[_, from, bytes, ..], memory| {
-        let bytes = memory
-            .read(from, bytes as usize)
-            .expect("it is the module's");
-        to.lock().expect("no panic").extend(&bytes);
-        bytes.len() as u64
-    });
-    let mut instance =
-        Instance::new(module, 4096, vec![("tane_output", output)]).expect("an instance");
-    assert_eq!(instance.call("main", &[]).expect("exported"), Ok(0));
-    let printed = printed.lock().expect("no panic").clone();
-    String::from_utf8(printed).expect("a text")
 }
 
 #[test]
@@ -55,7 +39,8 @@ fn examples_are_built_and_print_what_stands_behind_them() {
                     panic!("nothing stands behind {source}");
                 };
                 if can_run {
-                    assert_eq!(run(&module), expected);
+                    let printed = expected.as_bytes().to_vec();
+                    assert_eq!(run(&module, "main", &[]), (Ok(0), printed));
                 }
                 ran += 1;
             }

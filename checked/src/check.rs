@@ -12,7 +12,7 @@ use crate::form::Flow;
 use crate::instruction::{Instruction, Memory, Operand};
 use crate::module::{Module, IMPORT};
 use crate::rule::{Refusal, Rule};
-use crate::types::{State, Typing};
+use crate::types::{State, Typing, MOST_WORDS};
 
 const RSP: u8 = 4;
 const UNKNOWN: u16 = u16::MAX;
@@ -246,9 +246,10 @@ impl Pass<'_> {
 
     /// R6: a function pushes a bounded number of words.
     fn push(&self, height: u16) -> Result<u16, Refusal> {
-        match height < MOST_PUSHES {
+        let most = self.typing.as_ref().map_or(MOST_PUSHES, |_| MOST_WORDS);
+        match height < most {
             true => Ok(height + 1),
-            false => Err(self.refuse(Rule::Height, format!("more than {MOST_PUSHES} pushed"))),
+            false => Err(self.refuse(Rule::Height, format!("more than {most} pushed"))),
         }
     }
 

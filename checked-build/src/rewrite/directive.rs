@@ -1,6 +1,6 @@
 //! The assembler's directives: frames, files and lines, and sections.
 
-use super::Rewriter;
+use super::{way, Rewriter};
 use crate::frame::Frame;
 use crate::Error;
 
@@ -20,14 +20,13 @@ impl Rewriter {
 
     /// Of labels that only later jumps lead to. GCC tells of the frame behind them.
     pub(super) fn declare_heights(&mut self) {
-        let pushes = self.frame.pushed.len();
+        let pushes = self.frame.height();
         // What the assembler fills the gap before them with leads there, too.
         let gap = format!(".Lgap{}", self.gaps);
         let labels = std::mem::take(&mut self.waiting);
         let gap = labels.first().map(|_| gap);
         for label in labels.iter().chain(&gap).filter(|_| pushes > 0) {
-            self.emit(".pushsection .tmod.heights,\"\",@progbits");
-            self.emit(format!(".quad {label}\n.long {pushes}\n.popsection"));
+            self.declare_height(label, pushes);
         }
     }
 
@@ -79,7 +78,9 @@ impl Rewriter {
                 self.begins_line = true;
             }
             ".cfi_startproc" | ".cfi_endproc" => {
-                (self.frame, self.before) = (Frame::default(), None);
+                self.within = word == ".cfi_startproc";
+                let flat = self.within && self.flat.pop().unwrap_or(false);
+                (self.frame, self.before) = (Frame::begin(flat), None);
                 self.stopped = false;
             }
             // It stands between an instruction and what that does to the frame.
@@ -104,10 +105,21 @@ impl Rewriter {
                     self.emit(line);
                 }
             }
-            _ if self.kept => self.emit(line),
+            _ if self.kept => {
+                self.emit(line);
+                // The linker gives it a slot of the table.
+                if let Some(label) = way(line).filter(|_| self.within) {
+                    self.declare_height(label, 0);
+                }
+            }
             _ => {}
         }
         Ok(())
+    }
+
+    fn declare_height(&mut self, label: &str, pushes: usize) {
+        self.emit(".pushsection .tmod.heights,\"\",@progbits");
+        self.emit(format!(".quad {label}\n.long {pushes}\n.popsection"));
     }
 
     /// `.file 1 "dir" "name"` or `.file 1 "name"`

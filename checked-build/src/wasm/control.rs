@@ -1,8 +1,10 @@
 //! Blocks of a function and the ways between them, as labels and jumps of C.
 
+use super::bounded;
 use super::function::{name, Function};
 use super::types::{Signature, Type};
 use crate::Error;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use wasmparser::{BlockType, BrTable};
 
@@ -40,12 +42,12 @@ impl Function<'_> {
     pub fn block(&self, kind: BlockType) -> Result<Signature, Error> {
         Ok(match kind {
             BlockType::Empty => Signature {
-                takes: Vec::new(),
-                gives: Vec::new(),
+                takes: [].into(),
+                gives: [].into(),
             },
             BlockType::Type(one) => Signature {
-                takes: Vec::new(),
-                gives: vec![Type::of(one)?],
+                takes: [].into(),
+                gives: [Type::of(one)?].into(),
             },
             BlockType::FuncType(number) => self.parsed.types[number as usize].clone(),
         })
@@ -85,11 +87,15 @@ impl Function<'_> {
     pub fn branch_table(&mut self, targets: &BrTable<'_>) -> Result<(), Error> {
         let index = self.pop();
         self.line(format!("switch ({index}) {{"));
+        let mut reserved = BTreeSet::new();
         for (n, target) in targets.targets().enumerate() {
             let target = target?;
-            self.reserve(target);
+            if reserved.insert(target) {
+                self.reserve(target);
+            }
             let text = self.branch(target);
             self.line(format!("case {n}: {text}"));
+            bounded(&self.out)?;
         }
         self.reserve(targets.default());
         let text = self.branch(targets.default());
@@ -112,7 +118,7 @@ impl Function<'_> {
         }
         self.line(format!("E{label}:;"));
         self.stack.truncate(height);
-        self.stack.extend(takes);
+        self.stack.extend_from_slice(&takes);
     }
 
     pub fn end(&mut self) {
@@ -127,7 +133,7 @@ impl Function<'_> {
             self.line(format!("L{}:;", frame.label));
         }
         self.stack.truncate(frame.height);
-        for kind in &frame.signature.gives {
+        for kind in frame.signature.gives.iter() {
             self.push(*kind);
         }
     }

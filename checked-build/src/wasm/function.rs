@@ -1,6 +1,7 @@
 //! One function's code, as C: a variable for each place on the stack of operands and each of
 //! its types, and a label for each block. The code was validated before.
 
+use super::bounded;
 use super::control::{Frame, Kind};
 use super::operators::{access, simple};
 use super::parse::Parsed;
@@ -14,10 +15,12 @@ use wasmparser::{FunctionBody, Operator};
 pub struct Function<'a> {
     pub parsed: &'a Parsed<'a>,
     signature: Signature,
-    out: String,
+    pub out: String,
     pub stack: Vec<Type>,
     pub frames: Vec<Frame>,
     locals: Vec<Type>,
+    /// Those that an operator names. There can be very many of others.
+    named: BTreeSet<u32>,
     pub labels: usize,
     /// Variables for operands that there are.
     pub used: BTreeSet<(usize, char)>,
@@ -34,7 +37,7 @@ pub fn translate(
     signature: &Signature,
     body: &FunctionBody<'_>,
 ) -> Result<String, Error> {
-    let mut locals = signature.takes.clone();
+    let mut locals = signature.takes.to_vec();
     for declared in body.get_locals_reader()? {
         let (count, kind) = declared?;
         let kind = Type::of(kind)?;
@@ -47,18 +50,20 @@ pub fn translate(
         stack: Vec::new(),
         frames: Vec::new(),
         locals,
+        named: BTreeSet::new(),
         labels: 0,
         used: BTreeSet::new(),
         dead: None,
         loaded: None,
     };
     let whole = Signature {
-        takes: Vec::new(),
+        takes: [].into(),
         gives: signature.gives.clone(),
     };
     it.enter(Kind::Block, whole);
     for operator in body.get_operators_reader()? {
         it.operator(&operator?)?;
+        bounded(&it.out)?;
     }
     Ok(it.finish(number))
 }
@@ -226,16 +231,18 @@ impl Function<'_> {
                 self.line(format!("{one} = {condition} ? {one} : {other};"));
             }
             Operator::LocalGet { local_index } => {
-                let kind = self.locals[*local_index as usize];
+                let kind = self.local(*local_index);
                 self.give(kind, format!("l{local_index}"));
             }
             Operator::LocalSet { local_index } => {
                 let value = self.pop();
+                self.local(*local_index);
                 self.line(format!("l{local_index} = {value};"));
             }
             Operator::LocalTee { local_index } => {
                 let value = self.pop();
-                self.push(self.locals[*local_index as usize]);
+                let kind = self.local(*local_index);
+                self.push(kind);
                 self.line(format!("l{local_index} = {value};"));
             }
             Operator::GlobalGet { global_index } => {
@@ -283,8 +290,14 @@ impl Function<'_> {
         Ok(())
     }
 
+    /// The type of a local that an operator names.
+    fn local(&mut self, number: u32) -> Type {
+        self.named.insert(number);
+        self.locals[number as usize]
+    }
+
     fn call(&mut self, signature: &Signature, call: &str) {
-        match signature.gives.as_slice() {
+        match &*signature.gives {
             [] => self.line(format!("{call};")),
             [one] => self.give(*one, call),
             several => {
@@ -318,12 +331,9 @@ impl Function<'_> {
         }
         let mut text = head(number, &self.signature);
         text.push_str("\n{\n");
-        for (n, kind) in self
-            .locals
-            .iter()
-            .enumerate()
-            .skip(self.signature.takes.len())
-        {
+        let parameters = self.signature.takes.len() as u32;
+        for n in self.named.range(parameters..) {
+            let kind = self.locals[*n as usize];
             let _ = writeln!(text, "\t{} l{n} = 0;", kind.c());
         }
         for (height, letter) in &self.used {

@@ -20,6 +20,7 @@ mod types;
 
 use crate::Error;
 use parse::{parse, Constant, Parsed};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use types::{Signature, Type};
 
@@ -31,8 +32,9 @@ const WASI: &str = "wasi_snapshot_preview1";
 const MOST_ARGUMENTS: usize = 6;
 
 /// What gcc is told of it: numbers that wrap around, not-a-numbers that are kept as they are,
-/// calls that stay calls, and rounding as SSE4.1 has it, which every processor with AVX has.
-pub const WORDS: [&str; 8] = [
+/// calls that stay calls, and rounding as SSE4.1 has it, which every processor with AVX has. What
+/// clang made tables of jumps is faster by comparisons here.
+pub const WORDS: [&str; 9] = [
     "-ffreestanding",
     "-w",
     "-fwrapv",
@@ -41,7 +43,18 @@ pub const WORDS: [&str; 8] = [
     "-fsignaling-nans",
     "-msse4.1",
     "-fno-delete-null-pointer-checks",
+    "-fno-jump-tables",
 ];
+
+/// Bytes of C. A file of few bytes can mean more than there is memory for.
+const MOST: usize = 256 << 20;
+
+fn bounded(c: &str) -> Result<(), Error> {
+    match c.len() {
+        0..=MOST => Ok(()),
+        _ => Err(Error::new("it is too large: more than 256 MiB as C")),
+    }
+}
 
 /// A file, as C.
 pub struct Translated {
@@ -63,7 +76,7 @@ pub fn translate(file: &[u8]) -> Result<Translated, Error> {
         exports: Vec::new(),
     };
     it.wasi();
-    it.declarations();
+    it.declarations()?;
     it.imports()?;
     it.state();
     for (n, body) in parsed.bodies.iter().enumerate() {
@@ -72,9 +85,11 @@ pub fn translate(file: &[u8]) -> Result<Translated, Error> {
         let text = function::translate(&parsed, number, signature, body);
         let text = text.map_err(|error| Error::new(format!("function {number}: {error}")))?;
         it.c.push_str(&text);
+        bounded(&it.c)?;
     }
     it.begin();
     it.exports();
+    bounded(&it.c)?;
     Ok(Translated {
         c: it.c,
         imports: it.imports,
@@ -119,19 +134,21 @@ impl Writer<'_> {
         self.line(include_str!("wasi_files.c"));
     }
 
-    fn declarations(&mut self) {
-        let mut known = Vec::new();
+    fn declarations(&mut self) -> Result<(), Error> {
+        let mut known = BTreeSet::new();
         for signature in &self.parsed.types {
             let structure = signature.structure().filter(|one| !known.contains(one));
             if let Some(one) = structure {
                 self.line(&one);
-                known.push(one);
+                known.insert(one);
             }
         }
         for number in 0..self.parsed.functions.len() {
             let head = function::head(number, self.parsed.function(number));
             self.line(head + ";");
+            bounded(&self.c)?;
         }
+        Ok(())
     }
 
     fn imports(&mut self) -> Result<(), Error> {
@@ -174,7 +191,7 @@ impl Writer<'_> {
             self.imports.push(name.to_owned());
         }
         let words = names(signature.takes.len());
-        let words = words.iter().zip(&signature.takes);
+        let words = words.iter().zip(&*signature.takes);
         let words: Vec<String> = words.map(|(name, kind)| kind.as_word(name)).collect();
         let call = format!("import{number}({})", words.join(", "));
         Ok(match signature.gives.first() {
@@ -276,7 +293,7 @@ impl Writer<'_> {
                 true => "void".to_owned(),
                 false => declared.join(", "),
             };
-            let values = words.iter().zip(&signature.takes);
+            let values = words.iter().zip(&*signature.takes);
             let values: Vec<String> = values.map(|(word, kind)| kind.of_word(word)).collect();
             let call = format!("fn{number}({})", values.join(", "));
             let body = match signature.gives.first() {
@@ -326,7 +343,7 @@ fn of_wasi(name: &str, signature: &Signature) -> Result<String, Error> {
         };
         return Ok(format!("{gives}wasi_{name}({words});"));
     }
-    match LACKS.contains(&name) && signature.gives == [Type::I32] {
+    match LACKS.contains(&name) && *signature.gives == [Type::I32] {
         true => Ok("return W_NOSYS;".into()),
         false => Err(Error::new(format!("{WASI} has no function {name}"))),
     }

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use std::fmt::Write;
+use std::rc::Rc;
 use wasmparser::{FuncType, ValType};
 
 /// A type that values here have.
@@ -65,16 +66,16 @@ impl Type {
     }
 }
 
-/// A function's.
+/// A function's. Every block can have one of a thousand types, in three bytes: they are shared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Signature {
-    pub takes: Vec<Type>,
-    pub gives: Vec<Type>,
+    pub takes: Rc<[Type]>,
+    pub gives: Rc<[Type]>,
 }
 
 impl Signature {
     pub fn of(function: &FuncType) -> Result<Signature, Error> {
-        let all = |types: &[ValType]| -> Result<Vec<Type>, Error> {
+        let all = |types: &[ValType]| -> Result<Rc<[Type]>, Error> {
             types.iter().map(|t| Type::of(*t)).collect()
         };
         Ok(Signature {
@@ -85,7 +86,7 @@ impl Signature {
 
     /// C's type of what it gives.
     pub fn result(&self) -> String {
-        match self.gives.as_slice() {
+        match &*self.gives {
             [] => "void".into(),
             [one] => one.c().into(),
             several => format!("struct {}", name_of_several(several)),
@@ -94,7 +95,7 @@ impl Signature {
 
     /// The types of its parameters, as C has them between parentheses.
     pub fn parameters(&self) -> String {
-        match self.takes.as_slice() {
+        match &*self.takes {
             [] => "void".into(),
             some => some.iter().map(|t| t.c()).collect::<Vec<_>>().join(", "),
         }

@@ -1,6 +1,8 @@
 //! Modules that were changed at random, each in a process of its own that may make no system
 //! call, among bytes that must stay.
 
+use crate::watch::{work, SEED};
+use tane_checked::Module;
 use tane_checked_run::Instance;
 
 const HEAP: u64 = 1 << 16;
@@ -28,9 +30,49 @@ impl Random {
     }
 }
 
+/// Runs as many of these modules, each changed up to `most` times, as `TANE_MUTANTS` says.
+/// `prepare` sees one that was accepted, and the module that it was made of; `looks_right` what it
+/// made of them, and the instance afterwards. It makes no system call.
+pub fn run_mutants<T>(
+    modules: &[Vec<u8>],
+    most: usize,
+    mutate: impl Fn(&mut [u8], &mut Random),
+    mut prepare: impl FnMut(&Module<'_>, &[u8]) -> T,
+    looks_right: impl Fn(&Module<'_>, &T, &Instance) -> bool,
+) {
+    let (count, seed) = (number("TANE_MUTANTS", 4000), number("TANE_SEED", SEED));
+    let mut random = Random(seed | 1);
+    let (mut refused, mut well, mut late) = (0, 0, 0);
+    for i in 0..count {
+        let before = &modules[random.below(modules.len())];
+        let mut file = before.clone();
+        for _ in 0..=random.below(most) {
+            mutate(&mut file, &mut random);
+        }
+        let Ok(module) = tane_checked::check(&file) else {
+            refused += 1;
+            continue;
+        };
+        if file == *before || work(&module).is_none() {
+            continue;
+        }
+        let prepared = prepare(&module, before);
+        match run_apart(&file, &|instance| looks_right(&module, &prepared, instance)) {
+            End::Well => well += 1,
+            End::OutOfTime => late += 1,
+            escaped => panic!("mutant {i} of seed {seed:#x}: {escaped:?}"),
+        }
+    }
+    println!("{refused} refused, {well} ran, {late} did not end");
+    assert!(
+        refused > 0 && well > 0,
+        "{refused} {well}: nothing was tried"
+    );
+}
+
 /// How a process ended that ran the module.
 #[derive(Debug, PartialEq, Eq)]
-pub enum End {
+enum End {
     Well,
     OutOfTime,
     Escaped(i32),
@@ -38,7 +80,7 @@ pub enum End {
 
 /// Runs its export `work`, in a process of its own. `looks_right` sees the instance afterwards;
 /// it makes no system call.
-pub fn run_apart(module: &[u8], looks_right: &dyn Fn(&Instance) -> bool) -> End {
+fn run_apart(module: &[u8], looks_right: &dyn Fn(&Instance) -> bool) -> End {
     // SAFETY: the child is alone with its memory, and ends by a system call.
     unsafe {
         let child = libc::fork();

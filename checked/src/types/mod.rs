@@ -27,7 +27,7 @@ mod write;
 pub use imports::{imported, Kind, Signature};
 pub use pass::Typing;
 pub use runtime::{runtime, Routine, Runtime};
-pub use section::{Function, Join, Section};
+pub use section::{Function, Join, Section, MOST_WORDS};
 pub use state::State;
 
 use std::fmt;

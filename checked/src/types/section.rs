@@ -18,8 +18,9 @@ use crate::module::Module;
 use crate::rule::{Refusal, Rule};
 
 const MOST_FIELDS: u32 = 500;
-/// Of one join, and of all: they are held in memory.
-const MOST_WORDS: u32 = 512;
+/// That one function pushes: every jump compares them.
+pub const MOST_WORDS: u16 = 512;
+/// Of registers and words, where functions begin and at joins: they are held in memory.
 const MOST_DECLARED: usize = 1 << 22;
 const RSP: u32 = 1 << 4;
 
@@ -89,8 +90,7 @@ impl Numbers<'_> {
 
     /// The number of a class or a signature.
     fn short(&mut self) -> Result<u16, Refusal> {
-        self.at_most(u16::MAX.into(), "a class or a signature")
-            .map(|n| n as u16)
+        Ok(self.at_most(u16::MAX.into(), "a class or a signature")? as u16)
     }
 
     fn ty(&mut self) -> Result<Type, Refusal> {
@@ -136,7 +136,7 @@ impl Numbers<'_> {
         let at = self.place(before)?;
         let mut registers = [Type::Unknown; 16];
         self.masked(&mut registers, RSP)?;
-        let mut words = vec![Type::Unknown; self.at_most(MOST_WORDS, "words")? as usize];
+        let mut words = vec![Type::Unknown; self.at_most(MOST_WORDS.into(), "words")? as usize];
         for part in words.chunks_mut(32) {
             self.masked(part, 0)?;
         }
@@ -148,10 +148,8 @@ impl Numbers<'_> {
     }
 
     fn place(&mut self, before: u32) -> Result<u32, Refusal> {
-        match before.checked_add(self.next()?) {
-            Some(place) => Ok(place),
-            None => refuse("a place outside of the code"),
-        }
+        let place = before.checked_add(self.next()?);
+        place.map_or_else(|| refuse("a place outside of the code"), Ok)
     }
 }
 
@@ -174,7 +172,16 @@ impl Section {
             let arguments = from.at_most(ARGUMENTS.len() as u32, "arguments")?;
             it.signatures.push((from.types(arguments)?, from.ty()?));
         }
+        let mut declared = 0;
+        let mut declare = |words| {
+            declared += 16 + words;
+            match declared {
+                0..=MOST_DECLARED => Ok(()),
+                _ => refuse("more is declared than can be held"),
+            }
+        };
         for _ in 0..from.count("functions")? {
+            declare(0)?;
             let at = from.place(it.functions.last().map_or(0, |f| f.at))?;
             let signature = from.short()?;
             it.functions.push(Function { at, signature });
@@ -183,13 +190,9 @@ impl Section {
             let at = from.place(it.texts.last().copied().unwrap_or(0))?;
             it.texts.push(at);
         }
-        let mut declared = 0;
         for _ in 0..from.count("joins")? {
             let join = from.join(it.joins.last().map_or(0, |join| join.at))?;
-            declared += join.words.len();
-            if declared > MOST_DECLARED {
-                return refuse("more words at joins than can be held");
-            }
+            declare(join.words.len())?;
             it.joins.push(join);
         }
         if !from.0.is_empty() {
@@ -221,11 +224,8 @@ impl Section {
             Class::Array(element) => std::slice::from_ref(element),
             Class::Bytes => &[],
         });
-        let values = self
-            .signatures
-            .iter()
-            .flat_map(|(all, result)| all.iter().chain([result]));
-        let values = fields.chain(values);
+        let values = self.signatures.iter();
+        let values = fields.chain(values.flat_map(|(all, result)| all.iter().chain([result])));
         if !values.clone().all(|ty| ty.is_value()) {
             return refuse("fields, arguments and results are values");
         }

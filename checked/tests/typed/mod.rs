@@ -39,7 +39,8 @@ pub struct Typed {
     pub types: fn(&mut Vec<u8>),
 }
 
-fn length(items: &[Item]) -> usize {
+/// Bytes of code that they become.
+pub fn length(items: &[Item]) -> usize {
     items
         .iter()
         .map(|item| match item {
@@ -174,4 +175,48 @@ pub fn both(rule: Rule, attack: &Typed, twin: &Typed) {
     assert_eq!(refused, None, "the twin");
     let refused = attack.refused().map(|(rule, _)| rule);
     assert_eq!(refused, Some(rule), "{:?}", check(&attack.file()).err());
+}
+
+pub const RET: &[u8] = &[0xc3];
+/// mov $0,%eax; ret
+pub const ZERO: &[u8] = &[0xb8, 0, 0, 0, 0, 0xc3];
+
+/// A new record of class 3, in rax.
+pub fn new_record() -> Vec<Item> {
+    made(24, 3)
+}
+
+/// mov $bytes,%eax; call; movq $class,%gs:(%eax)
+pub fn made(size: u8, class: u8) -> Vec<Item> {
+    vec![
+        bytes(&[0xb8, size, 0, 0, 0]),
+        Item::Call(Routine::New),
+        head(class),
+    ]
+}
+
+pub fn head(class: u8) -> Item {
+    bytes(&[0x65, 0x67, 0x48, 0xc7, 0x00, class, 0, 0, 0])
+}
+
+/// An array of 4 elements.
+pub fn new_array(routine: Routine, class: u8) -> Vec<Item> {
+    vec![bytes(&[0xb8, 4, 0, 0, 0]), Item::Call(routine), head(class)]
+}
+
+/// These behind a new record, or behind an array of ints, then a return of 0.
+pub fn with(first: Vec<Item>, rest: &[u8]) -> Vec<Item> {
+    [first, vec![bytes(rest), bytes(ZERO)]].concat()
+}
+
+pub fn join(at: u32, registers: &[(usize, Type)], words: &[Type]) -> Join {
+    let mut all = [Type::Unknown; 16];
+    for (register, ty) in registers {
+        all[*register] = *ty;
+    }
+    Join {
+        at,
+        registers: all,
+        words: words.to_vec(),
+    }
 }

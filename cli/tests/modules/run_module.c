@@ -59,7 +59,8 @@ int main(int argc, char **argv)
 	if (what[0] == 'T')
 		tane_throw();
 	if (what[0] == 'w')
-		tane_try((void (*)(void *, void *))9999, 0, 0);
+		/* By the mask of any table it is the number of nobody's slot. */
+		tane_try((void (*)(void *, void *))(1l << 30), 0, 0);
 	if (what[0] == 'x')
 		tane_exit(7);
 	while ((n = tane_input(buf, sizeof(buf))) > 0)
