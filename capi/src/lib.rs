@@ -25,7 +25,7 @@
 //! jail.rs     tane_jail
 //! trace.rs    tane_trace_*
 //! module.rs   tane_module_*
-//! instance.rs tane_instance_*
+//! instance/   tane_instance_*
 //! worker.rs   struct tane_worker_options
 //! ```
 //!

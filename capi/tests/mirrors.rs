@@ -146,9 +146,13 @@ fn the_library_reads_the_structure_of_the_header() {
         ("image", "RawImageOptions", "tane_image_options"),
         ("make", "RawMakeOptions", "tane_make_options"),
         ("make", "RawMade", "tane_made"),
-        ("instance", "RawInstanceOptions", "tane_instance_options"),
-        ("instance", "RawImport", "tane_import"),
-        ("instance", "RawPlace", "tane_place"),
+        (
+            "instance/mod",
+            "RawInstanceOptions",
+            "tane_instance_options",
+        ),
+        ("instance/imports", "RawImport", "tane_import"),
+        ("instance/end", "RawPlace", "tane_place"),
         (
             "host_mount",
             "RawHostMountOptions",

@@ -21,12 +21,12 @@ impl Connection {
         // Who may use it is the host's kernel's affair.
         config.acl = SessionACL::All;
         config.n_threads = Some(threads.unwrap_or(THREADS));
-        let (turns, ahead) = (served.turns.clone(), served.ahead.clone());
+        let (turns, prefetch) = (served.turns.clone(), served.prefetch.clone());
         let (other, writable) = (mount.try_clone()?, served.manner.writable);
         let session = Session::from_fd(served, mount, config.acl, config)?;
         turns.begin(other);
         if !writable {
-            ahead.begin(session.notifier());
+            prefetch.begin(session.notifier());
         }
         Ok(Connection(session))
     }

@@ -27,7 +27,7 @@
 //! - `served`, `directory`, `data`, `ioctl`: the operations
 //! - `table`, `node`, `listing`: which file is which
 //! - `turns`: which thread takes requests
-//! - `spare`, `ahead`, `bare`: what it does when there is none, to have fewer of them
+//! - `spare`, `prefetch`, `bare`: what it does when there is none, to have fewer of them
 //! - `attr`, `caller`: words of the protocol; on whose behalf
 //!
 //! Nobody else changes the image meanwhile, so that the host's kernel may keep
@@ -37,7 +37,6 @@
 //!
 //! Imports of ours: `tane`, `tane-linux`.
 
-mod ahead;
 mod answer;
 mod attr;
 mod bare;
@@ -55,6 +54,7 @@ mod link;
 mod listing;
 mod node;
 mod point;
+mod prefetch;
 mod requests;
 mod served;
 mod shown;

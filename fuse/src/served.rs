@@ -1,9 +1,9 @@
 //! The file system of an image, as operations on nodes.
 
-use crate::ahead::Ahead;
 use crate::bare::Bare;
 use crate::caller::{act_for, afterwards, Acting};
 use crate::node::{Node, Place};
+use crate::prefetch::Prefetch;
 use crate::table::Table;
 use crate::turns::Turns;
 use crate::{Death, FOREVER, ROOT};
@@ -70,7 +70,7 @@ pub struct Served {
     pub(crate) death: Death,
     pub(crate) asked_to_open: Opens,
     pub(crate) turns: Arc<Turns>,
-    pub(crate) ahead: Arc<Ahead>,
+    pub(crate) prefetch: Arc<Prefetch>,
     pub(crate) bare: Bare,
     /// Whose descriptors all of these are: the last to go.
     pub(crate) owner: Option<Arc<dyn Any + Send + std::marker::Sync>>,
@@ -99,7 +99,7 @@ impl Served {
             death,
             asked_to_open: Opens::default(),
             turns: Turns::new().map_err(|_| Errno(libc::EAGAIN))?,
-            ahead: Arc::default(),
+            prefetch: Arc::default(),
             bare: Bare::new(manner.xattrs_if_any && LISTING.contains(&fstype)),
             owner: None,
         };

@@ -31,7 +31,7 @@ impl Served {
     /// A file's first bytes were asked for.
     pub(crate) fn was_read(&self, id: u64) {
         if let Ok(node) = self.table.get(id) {
-            self.ahead.was_read(&self.table, &node);
+            self.prefetch.was_read(&self.table, &node);
         }
     }
 
@@ -39,13 +39,13 @@ impl Served {
         let read = |id, to: &mut [u8]| self.read(id, 0, to).ok();
         let mut since = None;
         loop {
-            if !self.ahead.has_more() && !self.bare.is_looking() {
+            if !self.prefetch.has_more() && !self.bare.is_looking() {
                 return;
             }
             if self.turns.is_wanted() {
                 return;
             }
-            if self.ahead.store(&self.table, read) {
+            if self.prefetch.store(&self.table, read) {
                 continue;
             }
             let since = since.get_or_insert_with(Instant::now);

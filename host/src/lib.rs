@@ -27,7 +27,7 @@
 //! thread.rs    host threads and the kernel tasks that serve them
 //! thread_slot.rs the slot of one: its requests and their answers
 //! service.rs   one thread per virtual CPU for timers and device interrupts
-//! patience.rs  how soon they send a signal, and another
+//! backoff.rs   how soon they send a signal, and another
 //! signals.rs   faults and injected interrupts
 //! run.rs       host threads that run the program of a process, and come in for it
 //! run_counts.rs what programs asked for, counted
@@ -62,6 +62,7 @@
 pub mod abi;
 mod address;
 mod area;
+mod backoff;
 mod barrier;
 mod bias;
 mod boot;
@@ -87,7 +88,6 @@ mod memory;
 mod mirror;
 mod moment;
 mod ops;
-mod patience;
 mod prefault;
 mod processes;
 mod program;

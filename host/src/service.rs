@@ -3,11 +3,11 @@
 //! interrupts a thread that stays inside without looking.
 
 use crate::abi;
+use crate::backoff::Backoff;
 use crate::cpu::Cpu;
 use crate::errands;
 use crate::futex;
 use crate::inner::Inner;
-use crate::patience::Patience;
 use crate::signals;
 use crate::thread::{self, Tid};
 use std::sync::atomic::Ordering;
@@ -47,7 +47,7 @@ pub fn spawn(kernel: &Arc<Inner>, cpu: Cpu) -> std::io::Result<std::thread::Join
 
 fn serve(kernel: &Inner, cpu: Cpu) {
     let tid = kernel.tid();
-    let mut patience = Patience::new();
+    let mut backoff = Backoff::new();
     let alarm = Alarm::new(tid);
     errands::none_for_this_thread();
     loop {
@@ -76,20 +76,20 @@ fn serve(kernel: &Inner, cpu: Cpu) {
                 alarm.set(OFTEN);
                 run(kernel, cpu, tid);
                 alarm.set(Duration::ZERO);
-                patience.renew();
+                backoff.renew();
             } else {
                 // Who leaves and sees the interrupt wakes this thread.
                 cpu.sleep_until().store(1, Ordering::SeqCst);
-                futex::wait(cpu.kick_futex(), seen, Some(patience.time()));
+                futex::wait(cpu.kick_futex(), seen, Some(backoff.time()));
                 cpu.sleep_until().store(0, Ordering::SeqCst);
                 let arrived = cpu.taken().load(Ordering::Relaxed);
                 if interrupt(kernel, cpu) {
-                    patience.sent(arrived);
+                    backoff.sent(arrived);
                 }
             }
             continue;
         }
-        patience.renew();
+        backoff.renew();
         sleep(kernel, cpu, seen);
     }
 }
@@ -221,19 +221,19 @@ fn inject(kernel: &Inner, cpu: Cpu) -> bool {
 /// or heeds the interrupt, which tells it that nothing will come any more; it
 /// must be told before any CPU is locked, or it may wait for that one.
 pub fn seize(kernel: &Inner, cpu: Cpu) {
-    let mut patience = Patience::new();
-    let mut until = Instant::now() + patience.time();
+    let mut backoff = Backoff::new();
+    let mut until = Instant::now() + backoff.time();
     while !cpu.try_lock() {
         std::thread::sleep(OFTEN / 10);
         if Instant::now() >= until {
             if inject(kernel, cpu) {
-                patience.sent(0);
+                backoff.sent(0);
             }
             if kernel.is_ended(Tid(cpu.holder().load(Ordering::SeqCst))) {
                 // It never comes out: the lock is this thread's.
                 return;
             }
-            until = Instant::now() + patience.time();
+            until = Instant::now() + backoff.time();
         }
     }
 }

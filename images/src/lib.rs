@@ -17,6 +17,7 @@
 //! options.rs    how an image is opened
 //!   open.rs       what it is, by its content
 //!   neighbours.rs   the files that it names
+//!   errors.rs       what is wrong with which
 //!   format.rs     which container it is
 //!   qcow2.rs      QEMU's, by the imago crate
 //!   vmdk/ vhd.rs vhdx/   VMware's and Microsoft's
@@ -51,6 +52,7 @@ mod create;
 mod crypt;
 mod direct;
 mod dmg;
+mod errors;
 mod ewf;
 mod family;
 mod fault;

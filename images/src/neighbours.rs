@@ -9,10 +9,11 @@
 //! the image's own, or one that the caller has named.
 
 use crate::backend::Backend;
+use crate::errors::{named, other};
 use crate::family::{is_hidden, is_part};
 use crate::format::Format;
 use crate::http::Url;
-use crate::open::{named, names_of, other, Found, Opener};
+use crate::open::{names_of, Found, Opener};
 use crate::options::ImageOptions;
 use crate::qcow2::Opening;
 use std::io;

@@ -1,7 +1,8 @@
 //! An image file, opened by what is in it, with whatever it consists of.
 
 use crate::backend::Backend;
-use crate::crypt::{Encryption, Locked};
+use crate::crypt::Encryption;
+use crate::errors::{named, other};
 use crate::format::{detect, Format};
 use crate::host_files::open_host_file;
 use crate::host_use;
@@ -20,26 +21,6 @@ const DEPTH: usize = 32;
 /// Most files that a disk consists of: descriptors are limited, and each takes two.
 /// Evidence of a terabyte is in hundreds.
 const FILES: usize = 2048;
-
-pub(crate) fn other(text: impl Into<String>) -> io::Error {
-    io::Error::other(text.into())
-}
-
-/// An error about a file, which it names unless it does so already.
-pub(crate) fn named(path: &Path, error: io::Error) -> io::Error {
-    let text = error.to_string();
-    let name = path.display().to_string();
-    if name.is_empty() || text.starts_with(&name) || text.starts_with('/') {
-        return error;
-    }
-    let kind = error.kind();
-    let is_locked = error.get_ref().is_some_and(|inner| inner.is::<Locked>());
-    let text = format!("{name}: {text}");
-    match is_locked {
-        true => io::Error::new(kind, Locked(text)),
-        false => io::Error::new(kind, text),
-    }
-}
 
 pub(crate) struct Opener<'a> {
     pub options: &'a ImageOptions,

@@ -2,10 +2,11 @@
 
 use crate::backend::Backend;
 use crate::crypt::Encryption;
+use crate::errors::{named, other};
 use crate::format::{detect, Format};
 use crate::http::{Login, Url};
 use crate::lock::Patience;
-use crate::open::{named, other, Opener};
+use crate::open::Opener;
 use crate::overlay::Overlay;
 use crate::qcow2::{self, Opening};
 use crate::raw::{Access, Raw};

@@ -3,6 +3,7 @@
 use crate::backend::{check_range, in_steps, refuse_write, Backend, HostRange};
 use crate::buffers::{buffer, total, Buffers};
 use crate::direct::Direct;
+use crate::errors::named;
 use crate::host_files::open_host_file;
 use crate::host_use;
 use crate::lock::{Lock, Patience};
@@ -69,7 +70,7 @@ impl Raw {
                 break (file, lock);
             }
         };
-        let mut raw = Self::from_file(file, access).map_err(|e| crate::open::named(path, e))?;
+        let mut raw = Self::from_file(file, access).map_err(|e| named(path, e))?;
         raw.lock = Some(lock);
         Ok(raw)
     }

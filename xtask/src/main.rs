@@ -4,6 +4,7 @@
 //! Imports of ours: none.
 
 mod checkpatch;
+mod circles;
 mod command;
 mod hash;
 mod kernel;
@@ -28,6 +29,7 @@ usage: cargo run -q -p xtask -- CHORE
               the images there are
   experiments do the patches in kernel/experiments still apply?
   checkpatch  the kernel's own style checker on everything of ours in kernel/
+  circles     folders of a crate that need each other
   layers      which crates import which, as their first pages say
   licences    licences of all crates we depend on
 ";
@@ -40,6 +42,7 @@ fn main() {
         Some("kernel") => kernel::main(&layout, rest),
         Some("checkpatch") => checkpatch::main(&layout),
         Some("experiments") => kernel::check_experiments(&layout),
+        Some("circles") => circles::main(&layout),
         Some("layers") => layers::main(&layout),
         Some("licences") => licences::main(&layout),
         Some("help" | "--help" | "-h") => {

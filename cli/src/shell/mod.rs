@@ -3,7 +3,6 @@
 //! A line is parsed by the definitions of the command line and runs the same code;
 //! what it opens is kept by [`crate::session::Kept`].
 
-mod ahead;
 mod builtins;
 mod complete;
 mod editor;
@@ -11,9 +10,10 @@ mod history;
 mod input;
 mod lexer;
 mod line;
+mod named;
 mod patterns;
 mod run;
 
-pub use ahead::Named;
 pub use input::Input;
+pub use named::Named;
 pub use run::{run, Settings};

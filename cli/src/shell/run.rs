@@ -5,7 +5,7 @@ use super::editor::Editor;
 use super::input::Input;
 use super::lexer::{self, Word, Words};
 use super::line::{absolute, Line, What};
-use super::{ahead, builtins, patterns, Named};
+use super::{builtins, named, patterns, Named};
 use crate::args::{Global, Verb};
 use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED, USAGE};
 use crate::interrupt;
@@ -74,7 +74,7 @@ pub fn run(settings: Settings, input: Option<Input>, global: &Global) -> Result<
     let first = settings.images.first();
     let first = first.map(|image| session::begun_with(image, &global));
     let first = first.transpose()?;
-    let look = |text: &[u8]| ahead::look(text, first.as_deref(), &global);
+    let look = |text: &[u8]| named::look(text, first.as_deref(), &global);
     let later = input.script().map(look);
     let (known, written) = match (&later, input.ahead()) {
         (Some(named), _) => (Some(named.writes), named.written.clone()),
@@ -230,7 +230,7 @@ impl Shell {
             // What they stand for is looked for in the session's jail, which lets in the
             // images of its first command.
             let inside = self.global.kept.here().is_some();
-            let named = ahead::images(words.clone(), inside, &self.global);
+            let named = named::images(words.clone(), inside, &self.global);
             session::declare_images(named);
         }
         let mut next = patterns::expanded(words, &self.global);

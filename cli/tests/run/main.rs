@@ -4,10 +4,12 @@
 mod common;
 mod suite;
 
+mod calls;
 mod containers;
 mod file_systems;
 mod net;
 mod network;
+mod processes;
 mod programs;
 mod python;
 mod random;

@@ -1,6 +1,6 @@
 //! Requests for parts of one file, repeated while there is hope.
 
-use super::places::Places;
+use super::scope::ScopedResolver;
 use super::url::{Login, Url};
 use std::io::{self, Read};
 use std::time::Duration;
@@ -67,9 +67,9 @@ impl Client {
             // A redirect to https will fail.
             Err(_) => {}
         }
-        let places = Places::of(url.host());
+        let resolver = ScopedResolver::of(url.host());
         Ok(Self {
-            agent: Agent::with_parts(config.build(), DefaultConnector::default(), places),
+            agent: Agent::with_parts(config.build(), DefaultConnector::default(), resolver),
             url,
             login: login.cloned(),
         })

@@ -4,12 +4,13 @@
 //! url.rs     its address, and who may read it
 //! client.rs  requests, tried again while there is hope
 //!   tls.rs     https
+//!   scope.rs   where a server may send us
 //! cache.rs   blocks that were read, and what to read ahead
 //! ```
 
 mod cache;
 mod client;
-mod places;
+mod scope;
 mod tls;
 mod url;
 

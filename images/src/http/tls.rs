@@ -1,8 +1,25 @@
 //! TLS: rustls with the ciphers of graviola, and the host's root certificates.
 
+use rustls::crypto::{CryptoProvider, KeyProvider};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::sign::SigningKey;
 use std::io;
 use std::sync::Arc;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
+
+/// Clients here have no certificate. So no code that signs is linked, which is 0.1 MB.
+#[derive(Debug)]
+struct NoKeys;
+
+impl KeyProvider for NoKeys {
+    fn load_private_key(
+        &self,
+        _: PrivateKeyDer<'static>,
+    ) -> Result<Arc<dyn SigningKey>, rustls::Error> {
+        let text = "certificates of clients are not supported";
+        Err(rustls::Error::General(text.into()))
+    }
+}
 
 /// Errors: this processor lacks what the ciphers are made of, or the host has no
 /// root certificates.
@@ -32,9 +49,12 @@ pub(super) fn config() -> io::Result<TlsConfig> {
     let roots: Vec<_> = roots
         .map(|der| Certificate::from_der(der).to_owned())
         .collect();
-    let provider = Arc::new(rustls_graviola::default_provider());
+    let provider = CryptoProvider {
+        key_provider: &NoKeys,
+        ..rustls_graviola::default_provider()
+    };
     Ok(TlsConfig::builder()
-        .unversioned_rustls_crypto_provider(provider)
+        .unversioned_rustls_crypto_provider(Arc::new(provider))
         .root_certs(RootCerts::new_with_certs(&roots))
         .build())
 }

@@ -1,7 +1,7 @@
 //! What is recorded, and how it lies in the file: a header, the bytes as they came,
 //! and a table of what is where.
 
-use crate::open::other;
+use crate::errors::other;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;

@@ -9,10 +9,10 @@ mod log;
 
 use crate::backend::{check_range, Backend};
 use crate::buffers::{buffer_mut, gather, scatter, slice, total, Buffers};
+use crate::errors::{named, other};
 use crate::host_files::open_host_file;
 use crate::http::Url;
 use crate::lock::{Patience, Waiting};
-use crate::open::{named, other};
 use log::{Header, Log};
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -7,18 +7,23 @@
 
 #![allow(dead_code)]
 
+mod filter;
 pub mod gate;
+mod patch;
 pub mod remote;
+mod signals;
 
+use filter::filter;
 use gate::Area;
-use remote::{mappings, Mapping, Registers, Task};
+use patch::Text;
+use remote::Task;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Error};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use tane_rewrite::{find, live, Cache, Elf, Layout, Plan, Version, When};
+use tane_rewrite::{Cache, Plan};
 
 /// Where the gate is in every program, and the pool of areas behind it.
 const RUNTIME: u64 = 0x2000_0000_0000;
@@ -42,32 +47,6 @@ pub struct Seen {
     pub resumed: u64,
     /// Where the net caught calls, by file: how often.
     pub caught: BTreeMap<String, u64>,
-}
-
-/// A text that is patched in a process.
-#[derive(Clone, Debug)]
-struct Text {
-    start: u64,
-    end: u64,
-    trampolines: u64,
-    file: String,
-    key: tane_rewrite::Key,
-    plan: std::rc::Rc<Plan>,
-}
-
-impl Text {
-    fn is_patched(&self, task: Task) -> bool {
-        let mut bytes = [0; 5];
-        let mut now = self
-            .plan
-            .patches
-            .iter()
-            .filter(|it| it.when == When::Mapping);
-        now.next().is_some_and(|patch| {
-            let at = self.start + u64::from(patch.at);
-            task.read(at, &mut bytes).is_ok() && bytes == patch.new
-        })
-    }
 }
 
 pub struct Rig {
@@ -318,215 +297,6 @@ impl Rig {
         }
         Ok(())
     }
-
-    /// Patches what is mapped and not patched yet.
-    fn patch(&mut self, task: Task) -> io::Result<()> {
-        let all = mappings(task)?;
-        let pid = process(task.0);
-        let mut texts = self.texts.remove(&pid).unwrap_or_default();
-        // Another file may be where one was, or the same one again.
-        texts.retain(|text| {
-            let same = |it: &Mapping| it.start == text.start && it.path == text.file;
-            all.iter().any(same) && text.is_patched(task)
-        });
-        for it in all.iter().filter(|it| it.code && it.inode != 0) {
-            if texts.iter().any(|text| text.start == it.start) || it.start == RUNTIME {
-                continue;
-            }
-            texts.extend(self.patch_one(task, it, &all)?);
-        }
-        self.texts.insert(pid, texts);
-        Ok(())
-    }
-
-    fn patch_one(&mut self, task: Task, it: &Mapping, all: &[Mapping]) -> io::Result<Option<Text>> {
-        let change = std::fs::metadata(&it.path).map(|file| {
-            use std::os::unix::fs::MetadataExt;
-            (
-                file.dev(),
-                file.ctime() as u64 * 1_000_000_000 + file.ctime_nsec() as u64,
-            )
-        });
-        let Ok((device, change)) = change else {
-            return Ok(None);
-        };
-        let version = Version::Inode {
-            device,
-            inode: it.inode,
-            change,
-        };
-        let key = (version, it.offset);
-        let size = (it.end - it.start) as usize;
-        let mut code = vec![0; size];
-        task.read(it.start, &mut code)?;
-        let distance = if it.start < 1 << 31 {
-            -DISTANCE
-        } else {
-            DISTANCE
-        };
-        let known = self.cache.get(key.clone(), || {
-            let file = std::fs::read(&it.path).unwrap_or_default();
-            let functions = Elf::parse(&file).map(|elf| {
-                let Some(own) = elf
-                    .segments
-                    .iter()
-                    .find(|s| s.offset as u64 & !0xfff == it.offset)
-                else {
-                    return Vec::new();
-                };
-                let base = own.address - (own.offset as u64 - it.offset);
-                elf.functions
-                    .iter()
-                    .map(|at| at.wrapping_sub(base))
-                    .collect()
-            });
-            find(&code, 0, &functions.unwrap_or_default())
-        });
-        let plan_key = (key.clone(), distance, known.proven.len());
-        let plan = self.plans.entry(plan_key).or_insert_with(|| {
-            let layout = Layout {
-                distance,
-                room: 1 << 20,
-                gates: gate::GATES,
-            };
-            Plan::new(&code, &known.sites, &known.proven, layout).into()
-        });
-        if plan.trampolines.is_empty() {
-            return Ok(None);
-        }
-        let plan = std::rc::Rc::clone(plan);
-        let stub = RUNTIME + gate::at::toy_remote();
-        let rwx = (libc::PROT_READ | libc::PROT_EXEC) as u64;
-        let own = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-        let place = it.start.wrapping_add_signed(distance);
-        let length = plan.trampolines.len() as u64;
-        // Trampolines of what is gone may be there, and nothing else.
-        let mut there = all
-            .iter()
-            .filter(|it| it.start < place + length && place < it.end);
-        if let Some(it) = there.find(|it| !it.code || !it.path.is_empty()) {
-            return Err(Error::other(format!(
-                "{it:x?} is where trampolines would be"
-            )));
-        }
-        let region = [place, length, rwx, own as u64, u64::MAX, 0];
-        task.call(stub, libc::SYS_mmap, region)?;
-        task.write(place, &plan.trampolines)?;
-        plan.apply(&mut code)
-            .map_err(|e| Error::other(format!("{}: {e}", it.path)))?;
-        task.write(it.start, &code)?;
-        Ok(Some(Text {
-            start: it.start,
-            end: it.end,
-            trampolines: place,
-            file: it.path.clone(),
-            key,
-            plan,
-        }))
-    }
-
-    /// A signal is about to be delivered; the one that will be, or 0.
-    fn signal(&mut self, task: Task, signal: i32) -> io::Result<i32> {
-        let mut registers = task.registers()?;
-        if signal == libc::SIGSYS && self.caught(task, &mut registers)? {
-            task.set_registers(&registers)?;
-            return Ok(0);
-        }
-        if signal == libc::SIGTRAP {
-            let at = registers.rip.wrapping_sub(1);
-            let text = self
-                .texts_of(task)
-                .iter()
-                .find(|text| (text.start..text.end).contains(&at));
-            let to = text.and_then(|text| {
-                Some(text.trampolines + u64::from(text.plan.resume((at - text.start) as u32)?))
-            });
-            if let Some(to) = to {
-                self.seen.resumed += 1;
-                registers.rip = to;
-                task.set_registers(&registers)?;
-                return Ok(0);
-            }
-        }
-        if self.moved_out(task, &mut registers) {
-            self.seen.moved_out += 1;
-            task.set_registers(&registers)?;
-        }
-        Ok(signal)
-    }
-
-    /// A call by the net: it is proven to be code, and goes through the gate.
-    fn caught(&mut self, task: Task, registers: &mut Registers) -> io::Result<bool> {
-        let mut info = [0u8; 128];
-        task.ptrace(libc::PTRACE_GETSIGINFO, 0, info.as_mut_ptr() as u64)?;
-        if info[8..12] != 1i32.to_le_bytes() {
-            return Ok(false);
-        }
-        let site = registers.rip - 2;
-        let all = self.texts_of(task);
-        let text = all
-            .iter()
-            .find(|text| (text.start..text.end).contains(&site))
-            .cloned();
-        let file = text.as_ref().map_or_else(
-            || {
-                let all = mappings(task).unwrap_or_default();
-                let at = all
-                    .into_iter()
-                    .find(|it| (it.start..it.end).contains(&site));
-                at.map_or("nowhere".into(), |it| it.path)
-            },
-            |text| text.file.clone(),
-        );
-        *self.seen.caught.entry(file).or_insert(0) += 1;
-        registers.rcx = registers.rip;
-        registers.rip = RUNTIME + gate::at::toy_net();
-        if let Some(text) = text {
-            let at = (site - text.start) as u32;
-            self.cache.prove(&text.key, at);
-            if let Some(patch) = text.plan.patch_of(at) {
-                let stub = RUNTIME + gate::at::toy_remote();
-                let first = text.start + u64::from(patch.at);
-                for group in live::steps(patch) {
-                    for (offset, byte) in group {
-                        task.write(first + offset as u64, &[byte])?;
-                    }
-                    const SYNC_CORE: u64 = 1 << 5;
-                    task.call(stub, libc::SYS_membarrier, [SYNC_CORE, 0, 0, 0, 0, 0])?;
-                }
-                if let Some(resume) = text.plan.resume(at + 2) {
-                    registers.rcx = text.trampolines + u64::from(resume);
-                }
-            }
-        }
-        Ok(true)
-    }
-
-    /// If the task is in a trampoline or the gate, it is put where the program would be.
-    fn moved_out(&self, task: Task, registers: &mut Registers) -> bool {
-        let texts = self.texts_of(task);
-        let original = |at: u64| {
-            texts.iter().find_map(|text| {
-                let offset = u32::try_from(at.checked_sub(text.trampolines)?).ok()?;
-                Some(text.start + u64::from(text.plan.original(offset)?))
-            })
-        };
-        if let Some(at) = original(registers.rip) {
-            registers.rip = at;
-            return true;
-        }
-        let offset = registers.rip.wrapping_sub(RUNTIME);
-        if offset >= gate::at::toy_remote() {
-            return false;
-        }
-        let r = &*registers;
-        let it = gate::inside(offset, r.rax, r.rcx, r.r9, r.gs_base, |at| self.area(at));
-        let behind = original(it.back).unwrap_or(it.back);
-        registers.rcx = behind;
-        registers.rip = if it.done { behind } else { behind - 2 };
-        (registers.r9, registers.gs_base) = (it.r9, it.gs);
-        true
-    }
 }
 
 /// The thread group of a task.
@@ -538,46 +308,6 @@ fn field(task: i32, name: &str) -> Option<i32> {
     let status = std::fs::read_to_string(format!("/proc/{task}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().parse().ok()
-}
-
-/// Calls from within the gate's page: allowed, and told of where they map code of files.
-/// The page itself can be mapped from anywhere.
-fn filter() -> Vec<libc::sock_filter> {
-    let code = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-    const LOAD: u16 = 0x20;
-    const IF_EQUAL: u16 = 0x15;
-    const IF_SET: u16 = 0x45;
-    const RETURN: u16 = 0x06;
-    const ALLOW: u32 = 0x7fff_0000;
-    const TRACE: u32 = 0x7ff0_0000;
-    const TRAP: u32 = 0x0003_0000;
-    const NUMBER: u32 = 0;
-    const UPPER_POINTER: u32 = 12;
-    let argument = |n: u32| 16 + 8 * n;
-    let high = (RUNTIME >> 32) as u32;
-    vec![
-        // An mmap(2) at RUNTIME?
-        code(LOAD, 0, 0, NUMBER),
-        code(IF_EQUAL, 0, 5, libc::SYS_mmap as u32),
-        code(LOAD, 0, 0, argument(0) + 4),
-        code(IF_EQUAL, 0, 3, high),
-        code(LOAD, 0, 0, argument(0)),
-        code(IF_EQUAL, 0, 1, RUNTIME as u32),
-        code(RETURN, 0, 0, ALLOW),
-        // By other code than the gate's?
-        code(LOAD, 0, 0, UPPER_POINTER),
-        code(IF_EQUAL, 1, 0, high),
-        code(RETURN, 0, 0, TRAP),
-        // An mmap(2) of code of a file?
-        code(LOAD, 0, 0, NUMBER),
-        code(IF_EQUAL, 0, 5, libc::SYS_mmap as u32),
-        code(LOAD, 0, 0, argument(2)),
-        code(IF_SET, 0, 3, libc::PROT_EXEC as u32),
-        code(LOAD, 0, 0, argument(3)),
-        code(IF_SET, 1, 0, libc::MAP_ANONYMOUS as u32),
-        code(RETURN, 0, 0, TRACE),
-        code(RETURN, 0, 0, ALLOW),
-    ]
 }
 
 fn tempfile() -> io::Result<std::fs::File> {

@@ -44,12 +44,12 @@ struct State {
 }
 
 #[derive(Default)]
-pub struct Ahead {
+pub struct Prefetch {
     host: OnceLock<Notifier>,
     state: Mutex<State>,
 }
 
-impl Ahead {
+impl Prefetch {
     /// From now on files are stored there.
     pub fn begin(&self, host: Notifier) {
         let _ = self.host.set(host);

@@ -42,30 +42,30 @@ pub struct Named {
 /// there yet are left out, and so is what cannot be understood: the command says why when
 /// its turn comes.
 pub fn look(script: &[u8], first: Option<&Path>, global: &Global) -> Named {
-    let mut ahead = Ahead::new(first.is_some(), first, global);
+    let mut reader = Reader::new(first.is_some(), first, global);
     let mut text = Vec::new();
     for line in script.split_inclusive(|&b| b == b'\n') {
         text.extend_from_slice(line);
         match lexer::commands(&text) {
             Ok(None) => continue,
             Ok(Some(commands)) => {
-                commands.into_iter().for_each(|words| ahead.look(words));
+                commands.into_iter().for_each(|words| reader.look(words));
             }
             Err(_) => {}
         }
         text.clear();
     }
-    ahead.found
+    reader.found
 }
 
 /// The images that one command names, of which nobody knows anything else before.
 pub fn images(words: Vec<Word>, inside: bool, global: &Global) -> Vec<PathBuf> {
-    let mut ahead = Ahead::new(inside, None, global);
-    ahead.look(words);
-    ahead.found.images.into_iter().map(|i| i.file).collect()
+    let mut reader = Reader::new(inside, None, global);
+    reader.look(words);
+    reader.found.images.into_iter().map(|i| i.file).collect()
 }
 
-struct Ahead<'g> {
+struct Reader<'g> {
     inside: bool,
     /// In which image the session will be, if that is known.
     here: Option<PathBuf>,
@@ -79,9 +79,9 @@ struct Ahead<'g> {
     found: Named,
 }
 
-impl<'g> Ahead<'g> {
-    fn new(inside: bool, here: Option<&Path>, global: &'g Global) -> Ahead<'g> {
-        Ahead {
+impl<'g> Reader<'g> {
+    fn new(inside: bool, here: Option<&Path>, global: &'g Global) -> Reader<'g> {
+        Reader {
             inside,
             here: here.map(Path::to_owned),
             before: None,
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn it_is_known_which_image_a_command_writes_to() {
-        let s = tane_test_support::Scratch::new("ahead");
+        let s = tane_test_support::Scratch::new("named");
         for name in ["a", "b", "c"] {
             std::fs::write(s.join(name), "").expect("a file");
         }

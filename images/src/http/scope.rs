@@ -11,9 +11,9 @@ use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver
 use ureq::unversioned::transport::NextTimeout;
 use ureq::Error;
 
-/// How near an address is.
+/// How near an address is: its scope, as in RFC 4007.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Scope {
     Internet,
     /// The network that this machine is in, or a part of it.
     Private,
@@ -22,36 +22,36 @@ enum Place {
     Here,
 }
 
-fn place(address: IpAddr) -> Place {
+fn scope(address: IpAddr) -> Scope {
     match address {
         IpAddr::V4(v4) => {
             let [a, b, ..] = v4.octets();
             match () {
-                () if v4.is_loopback() || a == 0 => Place::Here,
-                () if v4.is_link_local() || v4.is_broadcast() => Place::Link,
+                () if v4.is_loopback() || a == 0 => Scope::Here,
+                () if v4.is_link_local() || v4.is_broadcast() => Scope::Link,
                 // Shared by providers, for tests, and what is reserved.
-                () if v4.is_private() || a == 100 && b & 0xc0 == 64 => Place::Private,
-                () if a == 198 && b & 0xfe == 18 || a >= 224 => Place::Private,
-                () => Place::Internet,
+                () if v4.is_private() || a == 100 && b & 0xc0 == 64 => Scope::Private,
+                () if a == 198 && b & 0xfe == 18 || a >= 224 => Scope::Private,
+                () => Scope::Internet,
             }
         }
         IpAddr::V6(v6) => {
             if let Some(v4) = v6.to_ipv4_mapped() {
-                return place(v4.into());
+                return scope(v4.into());
             }
             let segments = v6.segments();
             // NAT64 and 6to4 have an address of IPv4 in them.
             let inside = |at: usize| {
                 let [a, b] = [segments[at], segments[at + 1]].map(u16::to_be_bytes);
-                place(IpAddr::from([a[0], a[1], b[0], b[1]]))
+                scope(IpAddr::from([a[0], a[1], b[0], b[1]]))
             };
             match segments {
-                _ if v6.is_loopback() || v6.is_unspecified() => Place::Here,
+                _ if v6.is_loopback() || v6.is_unspecified() => Scope::Here,
                 [0x64, 0xff9b, ..] => inside(6),
                 [0x2002, ..] => inside(1),
-                [first, ..] if first & 0xffc0 == 0xfe80 => Place::Link,
-                [first, ..] if first & 0xe000 != 0x2000 => Place::Private,
-                _ => Place::Internet,
+                [first, ..] if first & 0xffc0 == 0xfe80 => Scope::Link,
+                [first, ..] if first & 0xe000 != 0x2000 => Scope::Private,
+                _ => Scope::Internet,
             }
         }
     }
@@ -60,17 +60,17 @@ fn place(address: IpAddr) -> Place {
 /// Names are looked up as ever; what a redirect, or a name that means something else by
 /// now, leads to has to be on the Internet, or where the user's own name led.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct ScopedResolver {
     resolver: DefaultResolver,
     /// The host that the user named.
     host: String,
     /// Where that was.
-    origin: Mutex<Option<Place>>,
+    origin: Mutex<Option<Scope>>,
 }
 
-impl Places {
-    pub fn of(host: &str) -> Places {
-        Places {
+impl ScopedResolver {
+    pub fn of(host: &str) -> ScopedResolver {
+        ScopedResolver {
             resolver: DefaultResolver::default(),
             host: host.to_owned(),
             origin: Mutex::default(),
@@ -80,11 +80,11 @@ impl Places {
     /// Whether this address of a host may be connected to.
     fn allows(&self, address: IpAddr, is_named: bool) -> bool {
         let mut origin = self.origin.lock().unwrap_or_else(|e| e.into_inner());
-        let place = place(address);
+        let near = scope(address);
         if is_named && origin.is_none() {
-            *origin = Some(place);
+            *origin = Some(near);
         }
-        place == Place::Internet || *origin == Some(place)
+        near == Scope::Internet || *origin == Some(near)
     }
 
     fn sift(&self, found: &[SocketAddr], is_named: bool) -> Vec<SocketAddr> {
@@ -95,7 +95,7 @@ impl Places {
     }
 }
 
-impl Resolver for Places {
+impl Resolver for ScopedResolver {
     fn resolve(
         &self,
         uri: &Uri,
@@ -135,21 +135,21 @@ mod tests {
         let near = [
             (
                 "127.0.0.1 127.8.9.1 0.0.0.0 ::1 :: ::ffff:127.0.0.1 64:ff9b::7f00:1",
-                Place::Here,
+                Scope::Here,
             ),
-            ("169.254.169.254 fe80::1 2002:a9fe:a9fe::", Place::Link),
+            ("169.254.169.254 fe80::1 2002:a9fe:a9fe::", Scope::Link),
             (
                 "10.0.0.1 172.16.3.4 192.168.1.1 100.64.0.1 fd00::1 fec0::1 224.0.0.1",
-                Place::Private,
+                Scope::Private,
             ),
             (
                 "1.1.1.1 172.32.0.1 100.128.0.1 2001:4860::1 2002:101:101::",
-                Place::Internet,
+                Scope::Internet,
             ),
         ];
         for (addresses, wanted) in near {
             for text in addresses.split(' ') {
-                assert_eq!(place(parsed(text)), wanted, "{text}");
+                assert_eq!(scope(parsed(text)), wanted, "{text}");
             }
         }
     }
@@ -162,13 +162,13 @@ mod tests {
             ("10.9.9.9", [false, true, false, true]),
             ("127.0.0.2", [true, false, false, true]),
         ] {
-            let places = Places::of("host");
-            assert!(places.allows(parsed(named), true));
-            let found = all.map(|address| places.allows(parsed(address), false));
+            let resolver = ScopedResolver::of("host");
+            assert!(resolver.allows(parsed(named), true));
+            let found = all.map(|address| resolver.allows(parsed(address), false));
             assert_eq!(found, allowed, "{named}");
             // Nor does the name itself lead elsewhere later.
             assert_eq!(
-                all.map(|address| places.allows(parsed(address), true)),
+                all.map(|address| resolver.allows(parsed(address), true)),
                 allowed
             );
         }

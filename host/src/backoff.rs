@@ -8,12 +8,12 @@ use std::time::Duration;
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_secs(1);
 
-pub struct Patience {
+pub struct Backoff {
     time: Duration,
     arrived: u32,
 }
 
-impl Patience {
+impl Backoff {
     pub const fn new() -> Self {
         Self {
             time: SHORTEST,
@@ -46,25 +46,25 @@ mod tests {
 
     #[test]
     fn signals_that_do_not_arrive_become_fewer() {
-        let mut patience = Patience::new();
-        let mut before = patience.time();
+        let mut backoff = Backoff::new();
+        let mut before = backoff.time();
         for _ in 0..20 {
-            patience.sent(0);
-            assert!(patience.time() == LONGEST || patience.time() == before * 2);
-            before = patience.time();
+            backoff.sent(0);
+            assert!(backoff.time() == LONGEST || backoff.time() == before * 2);
+            before = backoff.time();
         }
         assert_eq!(before, LONGEST);
     }
 
     #[test]
     fn signals_that_arrive_are_sent_as_soon_as_ever() {
-        let mut patience = Patience::new();
+        let mut backoff = Backoff::new();
         for _ in 0..5 {
-            patience.sent(0);
+            backoff.sent(0);
         }
         for arrived in 1..20 {
-            patience.sent(arrived);
-            assert_eq!(patience.time(), SHORTEST);
+            backoff.sent(arrived);
+            assert_eq!(backoff.time(), SHORTEST);
         }
     }
 }

@@ -1,0 +1,25 @@
+//! Errors in words, which name the file that they are about.
+
+use crate::crypt::Locked;
+use std::io;
+use std::path::Path;
+
+pub(crate) fn other(text: impl Into<String>) -> io::Error {
+    io::Error::other(text.into())
+}
+
+/// An error about a file, which it names unless it does so already.
+pub(crate) fn named(path: &Path, error: io::Error) -> io::Error {
+    let text = error.to_string();
+    let name = path.display().to_string();
+    if name.is_empty() || text.starts_with(&name) || text.starts_with('/') {
+        return error;
+    }
+    let kind = error.kind();
+    let is_locked = error.get_ref().is_some_and(|inner| inner.is::<Locked>());
+    let text = format!("{name}: {text}");
+    match is_locked {
+        true => io::Error::new(kind, Locked(text)),
+        false => io::Error::new(kind, text),
+    }
+}
