@@ -9,6 +9,7 @@
 //!   race.rs      contestants take turns, so that noise hits all alike
 //!   readers.rs   what takes files out of an image: ours and the peers
 //!   child.rs     what has to happen in a process of its own
+//!   role.rs      which of them this process is
 //!   report.rs    what was measured; sample.rs, medians and ratios
 //!   table.rs     the same for people; markdown.rs for docs/promises.md
 //!   plot/        the same as pictures
@@ -33,6 +34,7 @@ mod promise;
 mod race;
 mod readers;
 mod report;
+mod role;
 mod sample;
 mod sets;
 mod table;
@@ -61,15 +63,15 @@ struct Cli {
     #[command(flatten)]
     options: Options,
     #[command(flatten)]
-    child: child::Options,
+    role: role::Options,
 }
 
 fn main() -> ExitCode {
-    if let Some(done) = child::as_first_process() {
+    if let Some(done) = role::as_first_process() {
         return done;
     }
     let cli = Cli::parse();
-    let done = match cli.child.run() {
+    let done = match cli.role.run() {
         Some(done) => done.map(|()| ExitCode::SUCCESS),
         None => run(&cli.options),
     };
