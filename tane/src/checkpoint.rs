@@ -1,11 +1,11 @@
 //! Checkpoints of a running kernel.
 
+use crate::companion::Companion;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::machine::{Local, Machine};
-use crate::watch::Watcher;
 use std::fmt;
-use std::sync::{MutexGuard, PoisonError, Weak};
+use std::sync::{MutexGuard, PoisonError};
 
 /// A state of a kernel, with all that is mounted and open, that it can go back to: see
 /// [`Kernel::checkpoint`]. Keeps the kernel alive.
@@ -92,14 +92,14 @@ impl Kernel {
     }
 
     /// Nothing is watched as long as this is held: whoever watches waits inside.
-    fn unwatched(&self, action: &'static str) -> Result<MutexGuard<'_, Weak<Watcher>>> {
+    fn unwatched(&self, action: &'static str) -> Result<MutexGuard<'_, Companion>> {
         let watcher = self
             .watcher()
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        match watcher.strong_count() {
-            0 => Ok(watcher),
-            _ => Err(Error::plain(
+        match watcher.is_gone() {
+            true => Ok(watcher),
+            false => Err(Error::plain(
                 libc::EBUSY,
                 action,
                 "a socket or pipe is watched (Watch, tane_socket_poll_fd), for which a thread \

@@ -1,7 +1,7 @@
 //! Disks: what backs one, and where the kernel shows it.
 
+use crate::companion::Companion;
 use crate::error::{errno_or_guess, Error, Result};
-use crate::image::file::DiskImage;
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::partition::{number, number_or_0, Partition, SECTOR};
@@ -147,10 +147,10 @@ impl DiskOptions {
 /// [`Mount::unmount`](crate::Mount::unmount) reports errors of that.
 #[derive(Clone)]
 pub struct Disk {
-    pub(crate) inner: Arc<Inner>,
+    inner: Arc<Inner>,
 }
 
-pub(crate) struct Inner {
+struct Inner {
     kernel: Kernel,
     name: String,
     sysfs: PathBuf,
@@ -162,26 +162,6 @@ pub(crate) struct Inner {
 }
 
 impl Kernel {
-    /// Give the kernel a disk image: a file or block device of the host, or one on
-    /// a web server (`https://…`), which can only be read. What it is (a raw disk,
-    /// one of the [`Format`]s) is told by its content, and no file that it names is
-    /// opened unless it lies beside it.
-    ///
-    /// Errors: what opening it says; ENOSPC no device slot is free.
-    pub fn open_disk(&self, path: impl AsRef<Path>, options: &DiskOptions) -> Result<Disk> {
-        let image = options.open_files(path.as_ref());
-        let image =
-            image.map_err(|error| Error::from_source(errno_or_guess(&error), "open", error))?;
-        self.add_disk_image(image, options)
-    }
-
-    /// Give the kernel an image that was opened by the same options: the second
-    /// half of [`Self::open_disk`]. Only now does it see what is in the image.
-    pub fn add_disk_image(&self, image: DiskImage, options: &DiskOptions) -> Result<Disk> {
-        self.add_image(image.image.backend, image.image.layers, options)
-            .map_err(|error| error.with_path(&image.path))
-    }
-
     /// Give the kernel a disk with any [`Backend`]. The disk and its partitions
     /// are there when this returns.
     pub fn add_disk(&self, backend: Arc<dyn Backend>, options: &DiskOptions) -> Result<Disk> {
@@ -204,7 +184,7 @@ impl Kernel {
         self.add_disk(Arc::new(ram), options)
     }
 
-    fn add_image(
+    pub(crate) fn add_image(
         &self,
         backend: Arc<dyn Backend>,
         layers: Vec<Layer>,
@@ -237,8 +217,23 @@ impl Kernel {
             lasts: !options.snapshot && !options.read_only,
             attached,
         });
-        self.remember_disk(&inner);
+        self.remember(&inner);
         Ok(Disk { inner })
+    }
+
+    /// The disk that a device node inside the kernel belongs to: so that a mount can hold on
+    /// to the disk it is on.
+    pub(crate) fn disk_of(&self, device: &Path) -> Option<Disk> {
+        let disks = self.disks().lock().unwrap_or_else(|e| e.into_inner());
+        let mut alive = disks.iter().filter_map(Companion::get);
+        let inner = alive.find(|disk: &Arc<Inner>| disk.has_device(device))?;
+        Some(Disk { inner })
+    }
+
+    fn remember(&self, disk: &Arc<Inner>) {
+        let mut disks = self.disks().lock().unwrap_or_else(|e| e.into_inner());
+        disks.retain(|disk| !disk.is_gone());
+        disks.push(Companion::of(disk));
     }
 
     /// Which file system is on a device inside the kernel, such as
@@ -297,7 +292,7 @@ fn unit(backend: &dyn Backend) -> u64 {
 
 impl Inner {
     /// Whether a device node inside the kernel is this disk or a part of it.
-    pub(crate) fn has_device(&self, device: &Path) -> bool {
+    fn has_device(&self, device: &Path) -> bool {
         let name = device.strip_prefix("/dev").ok().and_then(Path::to_str);
         name.and_then(|name| name.strip_prefix(&self.name))
             .is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()))

@@ -1,19 +1,18 @@
 //! A running kernel.
 
 use crate::builder::Builder;
-use crate::disk::{Disk, Inner as DiskInner};
+use crate::companion::Companion;
 use crate::error::{Context, Error, Result};
 use crate::machine::{Local, Machine, Remote};
 use crate::missing::Guard;
 use crate::path::with_cstr;
 use crate::tree::Tree;
-use crate::watch::Watcher;
 use std::fmt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use tane_host::{Interception, ProgramCounts, ProgramTracer};
 use tane_linux::Linux;
 
@@ -45,9 +44,9 @@ struct Inner {
     mount_base: PathBuf,
     next_mount: AtomicU64,
     /// So that a mount can hold on to the disk it is on.
-    disks: Mutex<Vec<Weak<DiskInner>>>,
+    disks: Mutex<Vec<Companion>>,
     /// Of those who wait for descriptors with the host's calls.
-    watcher: Mutex<Weak<Watcher>>,
+    watcher: Mutex<Companion>,
     /// Behind the machine, so that it goes after it.
     _faults: Option<Guard>,
 }
@@ -124,7 +123,7 @@ impl Kernel {
                 machine,
                 mount_base,
                 next_mount: AtomicU64::new(0),
-                disks: Mutex::new(Vec::new()),
+                disks: Mutex::default(),
                 watcher: Mutex::default(),
                 _faults: faults,
             }),
@@ -136,27 +135,17 @@ impl Kernel {
         &self.inner.machine
     }
 
-    pub(crate) fn watcher(&self) -> &Mutex<Weak<Watcher>> {
+    pub(crate) fn watcher(&self) -> &Mutex<Companion> {
         &self.inner.watcher
+    }
+
+    pub(crate) fn disks(&self) -> &Mutex<Vec<Companion>> {
+        &self.inner.disks
     }
 
     /// Whether both handles are of one kernel.
     pub(crate) fn is_same(&self, other: &Kernel) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
-    }
-
-    pub(crate) fn remember_disk(&self, disk: &Arc<DiskInner>) {
-        let mut disks = self.inner.disks.lock().unwrap_or_else(|e| e.into_inner());
-        disks.retain(|disk| disk.strong_count() > 0);
-        disks.push(Arc::downgrade(disk));
-    }
-
-    /// The disk that a device node inside the kernel belongs to.
-    pub(crate) fn disk_of(&self, device: &Path) -> Option<Disk> {
-        let disks = self.inner.disks.lock().unwrap_or_else(|e| e.into_inner());
-        let mut alive = disks.iter().filter_map(Weak::upgrade);
-        let inner = alive.find(|disk| disk.has_device(device))?;
-        Some(Disk { inner })
     }
 
     /// A directory name that no mount of this kernel has had.

@@ -51,6 +51,7 @@ mod bound;
 mod buffer;
 mod builder;
 mod checkpoint;
+mod companion;
 mod dir;
 mod disk;
 mod error;

@@ -2,12 +2,13 @@
 
 use crate::disk::Disk;
 use crate::error::{Context, Errno, Error, Result};
-use crate::image::Image;
 use crate::path::with_cstr;
 use crate::place::Place;
 use crate::progress::Step;
 use crate::sys::Fd;
 use crate::tree::Tree;
+use std::any::Any;
+use std::fmt::Debug;
 use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -36,10 +37,16 @@ pub struct Mount {
     source: PathBuf,
     /// Found when first asked for.
     on_host: OnceLock<Option<Place>>,
-    /// If it was mounted through one.
-    image: Option<Image>,
+    /// What it is on, if that is more than a disk.
+    on: Option<Box<dyn On>>,
     /// What it shows, if that is several.
     _layers: Vec<Mount>,
+}
+
+/// What a mount may be on: it is kept as long as the mount.
+pub(crate) trait On: Any + Debug + Send + Sync {
+    /// The file system was written back and is unmounted.
+    fn unmounted(&self) -> Result<()>;
 }
 
 impl Mount {
@@ -54,7 +61,7 @@ impl Mount {
             mounted_by: std::process::id(),
             place,
             fstype,
-            image: None,
+            on: None,
             _layers: Vec::new(),
         }
     }
@@ -65,15 +72,16 @@ impl Mount {
         self
     }
 
-    /// Hold on to the image it is on.
-    pub(crate) fn of_image(mut self, image: Image) -> Self {
-        self.image = Some(image);
+    /// Hold on to what it is on.
+    pub(crate) fn on(mut self, what: impl On) -> Self {
+        self.on = Some(Box::new(what));
         self
     }
 
-    /// The image it is on, if it was mounted by [`Image::mount`].
-    pub fn image(&self) -> Option<&Image> {
-        self.image.as_ref()
+    /// That, if it is of this type.
+    pub(crate) fn is_on<T: On>(&self) -> Option<&T> {
+        let on: &dyn Any = &**self.on.as_ref()?;
+        on.downcast_ref()
     }
 
     /// Where it is inside the kernel, for raw system calls.
@@ -104,8 +112,8 @@ impl Mount {
             Some(tree) => {
                 let closed = self.close(tree);
                 // Not every file system has its disk flush when it is unmounted.
-                match self.image.as_ref().filter(|image| image.is_written()) {
-                    Some(image) => closed.and(image.flush()),
+                match &self.on {
+                    Some(on) => closed.and(on.unmounted()),
                     None => closed,
                 }
             }

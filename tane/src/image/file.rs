@@ -1,8 +1,9 @@
 //! An image's files, opened for a disk: what they are, and why they cannot be one.
 
 use crate::address::is_remote;
-use crate::disk::DiskOptions;
+use crate::disk::{Disk, DiskOptions};
 use crate::error::{errno_or_guess, Error, Result};
+use crate::kernel::Kernel;
 use crate::probe;
 use crate::volumes::marks_at_end;
 use std::io::ErrorKind;
@@ -85,6 +86,28 @@ impl DiskOptions {
             path: path.to_owned(),
             image: image.write(self.writes()).open(path)?,
         })
+    }
+}
+
+impl Kernel {
+    /// Give the kernel a disk image: a file or block device of the host, or one on
+    /// a web server (`https://…`), which can only be read. What it is (a raw disk,
+    /// one of the [`Format`](tane_images::Format)s) is told by its content, and no file that it names is
+    /// opened unless it lies beside it.
+    ///
+    /// Errors: what opening it says; ENOSPC no device slot is free.
+    pub fn open_disk(&self, path: impl AsRef<Path>, options: &DiskOptions) -> Result<Disk> {
+        let image = options.open_files(path.as_ref());
+        let image =
+            image.map_err(|error| Error::from_source(errno_or_guess(&error), "open", error))?;
+        self.add_disk_image(image, options)
+    }
+
+    /// Give the kernel an image that was opened by the same options: the second
+    /// half of [`Self::open_disk`]. Only now does it see what is in the image.
+    pub fn add_disk_image(&self, image: DiskImage, options: &DiskOptions) -> Result<Disk> {
+        self.add_image(image.image.backend, image.image.layers, options)
+            .map_err(|error| error.with_path(&image.path))
     }
 }
 

@@ -21,7 +21,7 @@ use crate::address::{ImagePath, Selector};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
-use crate::mount::Mount;
+use crate::mount::{Mount, On};
 use crate::mount_options::MountOptions;
 use crate::volumes::Volumes;
 use layers::Layer;
@@ -216,7 +216,7 @@ impl Image {
     pub fn mount(&self, selector: Option<&Selector>, options: &MountOptions) -> Result<Mount> {
         let device = self.choose(selector, options.has_fstype())?;
         let mount = self.mount_device(&device, selector, options)?;
-        Ok(self.above_layers(mount)?.of_image(self.clone()))
+        Ok(self.above_layers(mount)?.on(self.clone()))
     }
 
     /// The first half of [`Self::mount`]: what is on a device of it that was chosen by this
@@ -259,9 +259,21 @@ impl Image {
             })
         })
     }
+}
 
-    pub(crate) fn is_written(&self) -> bool {
-        self.inner.options.write
+impl On for Image {
+    fn unmounted(&self) -> Result<()> {
+        match self.inner.options.write {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Mount {
+    /// The image it is on, if it was mounted by [`Image::mount`].
+    pub fn image(&self) -> Option<&Image> {
+        self.is_on()
     }
 }
 

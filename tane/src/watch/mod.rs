@@ -22,7 +22,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use tane_linux::Linux;
-pub(crate) use thread::Watcher;
+use thread::Watcher;
 
 /// What a descriptor is ready for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

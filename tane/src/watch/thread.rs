@@ -1,6 +1,7 @@
 //! The thread that waits inside a kernel for all of its descriptors that are watched.
 
 use super::{Entry, Ready, Signal};
+use crate::companion::Companion;
 use crate::kernel::Kernel;
 use crate::poll::Poll;
 use crate::sys::Fd;
@@ -36,7 +37,7 @@ impl Watcher {
             .watcher()
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        match known.upgrade() {
+        match known.get::<Self>() {
             Some(watcher) if watcher.is_of_this_process() => return Ok(watcher),
             _ => {}
         }
@@ -55,7 +56,7 @@ impl Watcher {
             next: AtomicU64::new(0),
             process: std::process::id(),
         });
-        *known = Arc::downgrade(&watcher);
+        *known = Companion::of(&watcher);
         Ok(watcher)
     }
 
