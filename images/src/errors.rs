@@ -1,8 +1,21 @@
 //! Errors in words, which name the file that they are about.
 
-use crate::crypt::Locked;
+use std::fmt;
 use std::io;
 use std::path::Path;
+
+/// Why an encrypted image stays closed: none of the secrets opens it. The error within an
+/// [`io::Error`].
+#[derive(Debug)]
+pub struct Locked(pub(crate) String);
+
+impl fmt::Display for Locked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Locked {}
 
 pub(crate) fn other(text: impl Into<String>) -> io::Error {
     io::Error::other(text.into())

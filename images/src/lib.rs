@@ -18,7 +18,8 @@
 //!   open.rs       what it is, by its content
 //!   neighbours.rs   the files that it names
 //!   errors.rs       what is wrong with which
-//!   format.rs     which container it is
+//!   format.rs     which containers there are
+//!   detect.rs     which one it is
 //!   qcow2.rs      QEMU's, by the imago crate
 //!   vmdk/ vhd.rs vhdx/   VMware's and Microsoft's
 //!   vdi.rs qcow.rs qed.rs dmg/ ewf.rs   others', only read
@@ -28,6 +29,7 @@
 //!     parents.rs    what Microsoft's are above
 //!     kept.rs       what was unpacked
 //!   crypt/        what QEMU encrypts in its own
+//!   secrets.rs    what opens that
 //!   split.rs      pieces of any of them
 //!   android.rs    Android's sparse image
 //!     concat.rs     a disk in several files, or parts
@@ -50,6 +52,7 @@ mod callback;
 mod concat;
 mod create;
 mod crypt;
+mod detect;
 mod direct;
 mod dmg;
 mod errors;
@@ -79,6 +82,7 @@ mod qed;
 mod ram;
 mod raw;
 mod redo;
+mod secrets;
 mod split;
 mod stream;
 mod temporary;
@@ -92,9 +96,11 @@ mod vmdk;
 pub use backend::{Backend, HostRange};
 pub use callback::{Callback, Callbacks};
 pub use create::create;
-pub use crypt::{Encryption, Locked};
+pub use crypt::Encryption;
+pub use detect::detect;
+pub use errors::Locked;
 pub use fault::{Failure, Fault, Operation};
-pub use format::{detect, Format};
+pub use format::Format;
 #[doc(hidden)]
 pub use fuzz::fuzz_container;
 pub use host_files::{open_by, open_host_file};

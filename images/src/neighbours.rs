@@ -9,20 +9,48 @@
 //! the image's own, or one that the caller has named.
 
 use crate::backend::Backend;
-use crate::errors::{named, other};
+use crate::errors::other;
 use crate::family::{is_hidden, is_part};
 use crate::format::Format;
 use crate::http::Url;
-use crate::open::{names_of, Found, Opener};
-use crate::options::ImageOptions;
-use crate::qcow2::Opening;
+use crate::secrets::Secrets;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Who opens the files that images name.
+pub(crate) trait Opens {
+    /// By content, unless its format is known. `depth`: how many files lie above it.
+    fn file(
+        &self,
+        path: &Path,
+        write: bool,
+        format: Option<Format>,
+        depth: usize,
+    ) -> io::Result<Arc<dyn Backend>>;
+
+    /// For reading, if `check` has nothing against it.
+    fn known(
+        &self,
+        path: &Path,
+        format: Format,
+        check: &dyn Fn(&dyn Backend) -> io::Result<()>,
+        depth: usize,
+    ) -> io::Result<Arc<dyn Backend>>;
+
+    /// Whether it is only to be known which files there are.
+    fn looks(&self) -> bool;
+
+    /// What opens an image that is encrypted.
+    fn secrets(&self) -> &Secrets;
+
+    /// The places that may be named, wherever they are.
+    fn trusted(&self) -> &[PathBuf];
+}
+
 /// Opens what the image at `path` names.
 pub(crate) struct Neighbours<'a> {
-    pub opener: &'a Opener<'a>,
+    pub opener: &'a dyn Opens,
     pub path: &'a Path,
     pub depth: usize,
     /// It was in a compressed stream.
@@ -43,14 +71,8 @@ impl Neighbours<'_> {
         format: Format,
         check: &dyn Fn(&dyn Backend) -> io::Result<()>,
     ) -> io::Result<Arc<dyn Backend>> {
-        let (path, depth) = (self.resolve(name)?, self.depth + 1);
-        let bytes = self.opener.bytes(&path, false, depth)?;
-        let checked = check(&*bytes);
-        let opened = checked.and_then(|()| {
-            self.opener
-                .content(bytes, &path, false, Found::of(Some(format)), depth)
-        });
-        opened.map_err(|e| named(&path, e))
+        let path = self.resolve(name)?;
+        self.opener.known(&path, format, check, self.depth + 1)
     }
 
     /// A file with a part of the disk.
@@ -65,12 +87,12 @@ impl Neighbours<'_> {
 
     /// Whether it is only to be known which files there are.
     pub fn looks(&self) -> bool {
-        self.opener.looks
+        self.opener.looks()
     }
 
     /// How an image is decrypted; none if it is only to be known which files there are.
-    pub fn keys(&self) -> Option<&ImageOptions> {
-        (!self.looks()).then_some(self.opener.options)
+    pub fn keys(&self) -> Option<&Secrets> {
+        (!self.looks()).then(|| self.opener.secrets())
     }
 
     /// What this image is called.
@@ -81,25 +103,6 @@ impl Neighbours<'_> {
     /// Whether there is a file of this name beside it; on a server, nobody knows.
     pub fn has(&self, name: &str) -> bool {
         Url::of(self.path).is_none() && self.resolve(name).is_ok()
-    }
-
-    pub fn qcow2(&self, file: Arc<dyn Backend>, write: bool) -> io::Result<Arc<dyn Backend>> {
-        let opening = Opening::new(file, write && !self.opener.looks, self.keys())?;
-        let names = opening.names();
-        let data = match (&names.data, opening.needs_data_file()) {
-            (Some(name), true) => Some(self.open_raw(name, write)?),
-            (None, true) => return Err(other("does not name the file that has its data")),
-            _ => None,
-        };
-        let backing = match &names.backing {
-            None => None,
-            Some(name) => {
-                let format = names.backing_format.as_deref();
-                let format = format.map(str::parse).transpose().map_err(other)?;
-                Some(self.open_parent(name, format)?)
-            }
-        };
-        opening.finish(backing, data)
     }
 
     /// An error unless a file that this image names is one of its own.
@@ -129,7 +132,7 @@ impl Neighbours<'_> {
     }
 
     fn trusts(&self, found: &Path) -> bool {
-        let trusted = self.opener.options.trusted.iter();
+        let trusted = self.opener.trusted().iter();
         let mut trusted = trusted.filter_map(|place| place.canonicalize().ok());
         trusted.any(|place| found.starts_with(place))
     }
@@ -180,4 +183,11 @@ impl Neighbours<'_> {
         }
         Ok(found)
     }
+}
+
+/// The file's name, and what it is called where a symlink leads to.
+pub(crate) fn names_of(path: &Path) -> Vec<String> {
+    let paths = std::iter::once(path.to_owned()).chain(path.canonicalize());
+    let names = paths.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));
+    names.collect()
 }

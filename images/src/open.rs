@@ -2,18 +2,20 @@
 
 use crate::backend::Backend;
 use crate::crypt::Encryption;
+use crate::detect::detect;
 use crate::errors::{named, other};
-use crate::format::{detect, Format};
+use crate::format::Format;
 use crate::host_files::open_host_file;
 use crate::host_use;
 use crate::http::{self, Url};
-use crate::neighbours::Neighbours;
+use crate::neighbours::{names_of, Neighbours, Opens};
 use crate::options::{ImageOptions, Layer};
 use crate::raw::{Access, Raw};
-use crate::{android, dmg, ewf, qcow, qed, redo, split, stream, vdi, vhd, vhdx, vmdk};
+use crate::secrets::Secrets;
+use crate::{android, dmg, ewf, qcow, qcow2, qed, redo, split, stream, vdi, vhd, vhdx, vmdk};
 use std::io;
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 /// Most files that lie one above the other.
@@ -23,10 +25,10 @@ const DEPTH: usize = 32;
 const FILES: usize = 2048;
 
 pub(crate) struct Opener<'a> {
-    pub options: &'a ImageOptions,
+    options: &'a ImageOptions,
     layers: Mutex<Vec<Layer>>,
     /// Nothing is written, locked or unpacked: it is to be known which files there are.
-    pub looks: bool,
+    looks: bool,
 }
 
 impl<'a> Opener<'a> {
@@ -75,7 +77,7 @@ impl<'a> Opener<'a> {
             .map_err(|e| named(path, e))
     }
 
-    pub fn bytes(&self, path: &Path, write: bool, depth: usize) -> io::Result<Arc<dyn Backend>> {
+    fn bytes(&self, path: &Path, write: bool, depth: usize) -> io::Result<Arc<dyn Backend>> {
         Ok(match Url::of(path) {
             Some(url) => self.remote(url, write)?,
             None if self.looks => {
@@ -143,7 +145,7 @@ impl<'a> Opener<'a> {
         self.content(bytes, Path::new(""), write, Found::of(format), 0)
     }
 
-    pub fn content(
+    fn content(
         &self,
         bytes: Arc<dyn Backend>,
         path: &Path,
@@ -181,7 +183,7 @@ impl<'a> Opener<'a> {
         };
         match format {
             Format::Raw => Ok(bytes),
-            Format::Qcow2 => others.qcow2(bytes, write),
+            Format::Qcow2 => qcow2::open(bytes, write, &others),
             Format::Vmdk => vmdk::open(bytes, write, &others),
             Format::Vhd => vhd::open(bytes, write && !self.looks, &others),
             Format::Vhdx => vhdx::open(bytes, write && !self.looks, &others),
@@ -241,6 +243,43 @@ impl<'a> Opener<'a> {
     }
 }
 
+impl Opens for Opener<'_> {
+    fn file(
+        &self,
+        path: &Path,
+        write: bool,
+        format: Option<Format>,
+        depth: usize,
+    ) -> io::Result<Arc<dyn Backend>> {
+        Opener::file(self, path, write, format, depth)
+    }
+
+    fn known(
+        &self,
+        path: &Path,
+        format: Format,
+        check: &dyn Fn(&dyn Backend) -> io::Result<()>,
+        depth: usize,
+    ) -> io::Result<Arc<dyn Backend>> {
+        let bytes = self.bytes(path, false, depth)?;
+        let opened = check(&*bytes)
+            .and_then(|()| self.content(bytes, path, false, Found::of(Some(format)), depth));
+        opened.map_err(|e| named(path, e))
+    }
+
+    fn looks(&self) -> bool {
+        self.looks
+    }
+
+    fn secrets(&self) -> &Secrets {
+        &self.options.secrets
+    }
+
+    fn trusted(&self) -> &[PathBuf] {
+        &self.options.trusted
+    }
+}
+
 /// On a server only the attempt to open the others tells.
 fn is_split(path: &Path) -> bool {
     match Url::of(path) {
@@ -251,22 +290,15 @@ fn is_split(path: &Path) -> bool {
     }
 }
 
-/// The file's name, and what it is called where a symlink leads to.
-pub(crate) fn names_of(path: &Path) -> Vec<String> {
-    let paths = std::iter::once(path.to_owned()).chain(path.canonicalize());
-    let names = paths.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));
-    names.collect()
-}
-
 /// What is known of bytes that are to be opened.
-pub(crate) struct Found {
+struct Found {
     format: Option<Format>,
     /// They were in a compressed stream.
     packed: bool,
 }
 
 impl Found {
-    pub fn of(format: Option<Format>) -> Found {
+    fn of(format: Option<Format>) -> Found {
         Found {
             format,
             packed: false,

@@ -2,8 +2,9 @@
 
 use crate::backend::Backend;
 use crate::crypt::Encryption;
+use crate::detect::detect;
 use crate::errors::{named, other};
-use crate::format::{detect, Format};
+use crate::format::Format;
 use crate::http::{Login, Url};
 use crate::lock::Patience;
 use crate::open::Opener;
@@ -11,6 +12,7 @@ use crate::overlay::Overlay;
 use crate::qcow2::{self, Opening};
 use crate::raw::{Access, Raw};
 use crate::redo::{self, Redo};
+use crate::secrets::Secrets;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +22,6 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 type Notice = dyn Fn(&str) + Send + Sync;
-type Ask = dyn Fn() -> Option<Vec<u8>> + Send + Sync;
 type Servers = dyn Fn(&str) -> io::Result<Arc<dyn Backend>> + Send + Sync;
 
 /// How an image file is opened.
@@ -32,8 +33,7 @@ pub struct ImageOptions {
     pub(crate) trusted: Vec<PathBuf>,
     overlay: Option<PathBuf>,
     in_memory: bool,
-    pub(crate) secrets: Vec<Vec<u8>>,
-    pub(crate) ask: Option<Arc<Ask>>,
+    pub(crate) secrets: Secrets,
     pub(crate) logins: Vec<Login>,
     timeout: Option<Duration>,
     pub(crate) patience: Option<Patience>,
@@ -113,14 +113,14 @@ impl ImageOptions {
     /// [`Locked`](crate::Locked) within it. QEMU's first encryption
     /// ([`Encryption::Aes`]) takes the first, and cannot tell whether it is right.
     pub fn secret(&mut self, secret: impl Into<Vec<u8>>) -> &mut Self {
-        self.secrets.push(secret.into());
+        self.secrets.given.push(secret.into());
         self
     }
 
     /// Asked for a secret, again and again, as long as a container is locked and no
     /// [`Self::secret`] was given; None ends it.
     pub fn ask(&mut self, ask: impl Fn() -> Option<Vec<u8>> + Send + Sync + 'static) -> &mut Self {
-        self.ask = Some(Arc::new(ask));
+        self.secrets.ask = Some(Arc::new(ask));
         self
     }
 
@@ -285,7 +285,7 @@ impl ImageOptions {
         if detect(&*raw)? != Format::Qcow2 {
             return Err(other("exists already and is no overlay; name another file"));
         }
-        let opening = Opening::new(raw, self.write, Some(self))?;
+        let opening = Opening::new(raw, self.write, Some(&self.secrets))?;
         let names = opening.names();
         if names.backing.as_deref() != Some(text) || names.data.is_some() {
             return Err(other(format!(

@@ -21,8 +21,10 @@ mod stored;
 
 use crate::backend::{check_range, in_steps, refuse_write, Backend};
 use crate::buffers::{buffer, gather, scatter, total, Buffers};
-use crate::options::ImageOptions;
+use crate::errors::other;
+use crate::neighbours::Neighbours;
 use crate::pages::{be32, read_exactly};
+use crate::secrets::Secrets;
 use checks::{check_counts, check_features};
 use imago::format::PreallocateMode;
 use imago::qcow2::Qcow2 as Driver;
@@ -60,13 +62,33 @@ enum By {
     Us(Box<Reader>),
 }
 
+/// It, with the files that it names.
+pub(crate) fn open(
+    file: Arc<dyn Backend>,
+    write: bool,
+    others: &Neighbours,
+) -> io::Result<Arc<dyn Backend>> {
+    let opening = Opening::new(file, write && !others.looks(), others.keys())?;
+    let names = opening.names();
+    let data = match (&names.data, opening.needs_data_file()) {
+        (Some(name), true) => Some(others.open_raw(name, write)?),
+        (None, true) => return Err(other("does not name the file that has its data")),
+        _ => None,
+    };
+    let backing = match &names.backing {
+        None => None,
+        Some(name) => {
+            let format = names.backing_format.as_deref();
+            let format = format.map(str::parse).transpose().map_err(other)?;
+            Some(others.open_parent(name, format)?)
+        }
+    };
+    opening.finish(backing, data)
+}
+
 impl Opening {
     /// `keys`: how it is decrypted; without, only its names are to be known.
-    pub fn new(
-        file: Arc<dyn Backend>,
-        write: bool,
-        keys: Option<&ImageOptions>,
-    ) -> io::Result<Self> {
+    pub fn new(file: Arc<dyn Backend>, write: bool, keys: Option<&Secrets>) -> io::Result<Self> {
         check_features(&*file)?;
         if let Some(reader) = Reader::of(&file, keys.filter(|_| !write))? {
             return match write {

@@ -5,9 +5,10 @@ mod cipher;
 
 use crate::backend::{check_range, Backend};
 use crate::buffers::{buffer_mut, scatter, total, Buffers};
+use crate::errors::Locked;
 use crate::format::Format;
-use crate::options::ImageOptions;
 use crate::pages::{be32, invalid, read_exactly, unsupported};
+use crate::secrets::Secrets;
 use cipher::{Cipher, SECTOR};
 use std::fmt;
 use std::io;
@@ -57,19 +58,6 @@ impl fmt::Display for Encryption {
     }
 }
 
-/// Why an encrypted image stays closed: none of the secrets opens it. The error within an
-/// [`io::Error`].
-#[derive(Debug)]
-pub struct Locked(pub(crate) String);
-
-impl fmt::Display for Locked {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Locked {}
-
 /// What the vector of a sector is counted by.
 enum Position {
     /// Where it is on the disk.
@@ -86,8 +74,8 @@ pub(crate) struct Crypt {
 
 impl Crypt {
     /// As QEMU first had it: AES-128-CBC, and the first 16 bytes of the passphrase.
-    pub fn aes(options: &ImageOptions) -> io::Result<Self> {
-        unlock(options, Encryption::Aes, |secret| {
+    pub fn aes(secrets: &Secrets) -> io::Result<Self> {
+        unlock(secrets, Encryption::Aes, |secret| {
             let mut key = [0; 16];
             let len = secret.len().min(key.len());
             key[..len].copy_from_slice(&secret[..len]);
@@ -104,7 +92,7 @@ impl Crypt {
         file: &dyn Backend,
         (at, len): (u64, u64),
         start: u64,
-        options: &ImageOptions,
+        secrets: &Secrets,
     ) -> io::Result<Self> {
         if len > LONGEST {
             return Err(invalid("has a LUKS header of an impossible size"));
@@ -125,9 +113,8 @@ impl Crypt {
                 "is encrypted by {name}, which cannot be read; qemu-img convert decrypts it"
             ))
         };
-        unlock(options, Encryption::Luks, |secret| {
-            let secrets = [secret.to_vec()];
-            let key = header.unlock(&secrets, |slot, key, len| {
+        unlock(secrets, Encryption::Luks, |secret| {
+            let key = header.unlock(&[secret.to_vec()], |slot, key, len| {
                 let cipher = Cipher::new(&slot.cipher, key).ok_or_else(other)?;
                 let start = usize::try_from(slot.at).ok();
                 let end = start.and_then(|at| at.checked_add(len.next_multiple_of(SECTOR)));
@@ -177,7 +164,7 @@ impl Crypt {
 
 /// What the first secret that fits opens: of those that were given, or that are asked for.
 fn unlock<T>(
-    options: &ImageOptions,
+    secrets: &Secrets,
     how: Encryption,
     open: impl Fn(&[u8]) -> io::Result<Option<T>>,
 ) -> io::Result<T> {
@@ -188,15 +175,15 @@ fn unlock<T>(
             Locked(text),
         ))
     };
-    if !options.secrets.is_empty() {
-        for secret in &options.secrets {
+    if !secrets.given.is_empty() {
+        for secret in &secrets.given {
             if let Some(opened) = open(secret)? {
                 return Ok(opened);
             }
         }
         return locked("no passphrase fits");
     }
-    while let Some(secret) = options.ask.as_ref().and_then(|ask| ask()) {
+    while let Some(secret) = secrets.ask.as_ref().and_then(|ask| ask()) {
         if let Some(opened) = open(&secret)? {
             return Ok(opened);
         }

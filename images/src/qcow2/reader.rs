@@ -8,8 +8,8 @@ use crate::concat::{Concat, Part};
 use crate::crypt::{Crypt, Encryption};
 use crate::format::Format;
 use crate::kept::Kept;
-use crate::options::ImageOptions;
 use crate::pages::{be32, be64, invalid, read_exactly, unsupported, Pages};
+use crate::secrets::Secrets;
 use std::io::{self, Read};
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ pub(super) struct Reader {
 impl Reader {
     /// None: imago reads it. `keys`: how it is decrypted; without, what is in it is not
     /// asked for.
-    pub fn of(file: &Arc<dyn Backend>, keys: Option<&ImageOptions>) -> io::Result<Option<Self>> {
+    pub fn of(file: &Arc<dyn Backend>, keys: Option<&Secrets>) -> io::Result<Option<Self>> {
         let head = Pages::new(file.clone()).get::<112>(0, true)?;
         let (version, bits) = (be32(&head, 4), be32(&head, 20));
         let features = if version >= 3 { be64(&head, 72) } else { 0 };
