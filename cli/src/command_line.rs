@@ -1,12 +1,6 @@
-//! The command line.
+//! The command line: the verbs, and the options of all of them (`args.rs`).
 
-mod global;
-mod quantities;
-
-pub use global::Global;
-pub use quantities::parse_time;
-pub use tane::parse_size;
-
+use crate::args::Global;
 use crate::options_first::options_first;
 use crate::tell;
 use crate::verbs::*;

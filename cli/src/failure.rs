@@ -2,12 +2,12 @@
 
 use crate::interrupt;
 use crate::names;
-use crate::session;
 use serde_json::{json, Value};
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::OnceLock;
 use tane_linux::Errno;
 
 /// Some files failed, or something was left behind under --strict.
@@ -225,6 +225,17 @@ pub fn remedy(path: &[u8], error: Errno) -> String {
     }
 }
 
+static KEPT: OnceLock<fn(&[u8]) -> bool> = OnceLock::new();
+
+/// Who knows whether this process, which is jailed, may not open a file.
+pub fn set_kept_from(is_kept: fn(&[u8]) -> bool) {
+    let _ = KEPT.set(is_kept);
+}
+
+fn is_kept_from(path: &[u8]) -> bool {
+    KEPT.get().is_some_and(|is_kept| is_kept(path))
+}
+
 /// What to do about an error with this file.
 fn hint(path: &[u8], error: Errno) -> Option<String> {
     let hint = match error.0 {
@@ -232,7 +243,7 @@ fn hint(path: &[u8], error: Errno) -> Option<String> {
         libc::EMFILE | libc::ENFILE => "raise the limit on open files (ulimit -n)",
         libc::EUCLEAN => "the file system is damaged: check it with its fsck",
         libc::EBADMSG => "a checksum is wrong: check the file system with its fsck",
-        libc::EACCES if session::is_kept_from(path) => NOT_SHARED,
+        libc::EACCES if is_kept_from(path) => NOT_SHARED,
         libc::ENOENT => return names::without_slash(path),
         _ => return None,
     };

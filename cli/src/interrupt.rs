@@ -3,7 +3,7 @@
 
 use crate::args::Global;
 use crate::failure::{Failure, Result, INTERRUPTED, OUT_OF_TIME};
-use crate::{echo, session, tell};
+use crate::{echo, tell};
 use std::io::PipeWriter;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::Relaxed};
@@ -254,10 +254,19 @@ pub fn install(global: &Global) {
     };
 }
 
+static LAST: OnceLock<fn()> = OnceLock::new();
+
+/// What is still to be done when the process is ended here.
+pub fn set_last(end: fn()) {
+    let _ = LAST.set(end);
+}
+
 /// Ends the process, and nothing of it but what it did to the terminal.
 pub fn leave(code: u8) -> ! {
     echo::restore();
-    session::release_terminal();
+    if let Some(end) = LAST.get() {
+        end();
+    }
     // SAFETY: _exit is always allowed.
     unsafe { libc::_exit(code.into()) }
 }

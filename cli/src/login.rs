@@ -1,7 +1,7 @@
 //! Names and passwords in addresses of images on servers. They are taken out
 //! before anything else sees the command line, so that no message can show them.
 
-use crate::args::Cli;
+use crate::command_line::Cli;
 use crate::options_first::verb;
 use clap::CommandFactory;
 use std::ffi::OsString;

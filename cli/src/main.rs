@@ -5,6 +5,7 @@
 //! `tane-netlab`, `tane-run`, `tane-worker`.
 
 mod args;
+mod command_line;
 mod compare;
 mod copy;
 mod echo;
@@ -29,12 +30,15 @@ mod users;
 mod verbs;
 mod walk;
 
-use args::{Cli, Global, Verb};
+use args::Global;
+use command_line::{Cli, Verb};
 use session::traced;
 use std::process::ExitCode;
 use verbs::trace::wrap;
 
 fn main() -> ExitCode {
+    interrupt::set_last(session::release_terminal);
+    failure::set_kept_from(session::is_kept_from);
     let args: Vec<_> = std::env::args_os().collect();
     inherited::close_others(&args);
     let done = if verbs::bench::is_asked(&args) {

@@ -123,7 +123,7 @@ fn has_short(arg: &Arg, letter: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Cli;
+    use crate::command_line::Cli;
     use clap::CommandFactory;
 
     #[test]

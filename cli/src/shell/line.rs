@@ -1,7 +1,8 @@
 //! What a line can be: the verbs of the command line, and what a session has of
 //! its own.
 
-use crate::args::{Global, Verb};
+use crate::args::Global;
+use crate::command_line::Verb;
 use crate::failure::{Failure, Result};
 use crate::options_first::options_first;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};

@@ -3,7 +3,8 @@
 
 use super::lexer::{self, Word, Words};
 use super::line::{Line, Own, What};
-use crate::args::{Global, Verb};
+use crate::args::Global;
+use crate::command_line::Verb;
 use crate::session::Access;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

@@ -1,6 +1,6 @@
 //! tane generate (hidden): manual pages and shell completions, for packagers.
 
-use crate::args::Cli;
+use crate::command_line::Cli;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::verbs::bench;
 use clap::{CommandFactory, ValueEnum};

@@ -1,7 +1,7 @@
 //! A verb around another one: `tane trace … -- VERB …`, `tane probe … -- VERB …`.
 
 use super::report::Output;
-use crate::args::{Cli, Verb};
+use crate::command_line::{Cli, Verb};
 use crate::failure::{Failure, Result, NO_IMAGE};
 use crate::options_first::{split_own, verb_at};
 use crate::session::is_host_kernel;
