@@ -11,6 +11,7 @@
 //! lines.rs      which line of the source a place in the code comes of
 //! signals.rs    faults of a module become traps
 //! watch.rs      the end of its time
+//! ends.rs       how a call ends, and why there is none
 //! ```
 //!
 //! A thread is in one instance at a time, and an import does not call its module.
@@ -20,6 +21,7 @@
 mod calls;
 mod checked;
 mod confined;
+mod ends;
 mod lines;
 mod memory;
 mod signals;
@@ -29,6 +31,7 @@ mod window;
 
 pub use calls::{Call, Calls};
 pub use checked::Checked;
+pub use ends::{Error, Trap};
 pub use memory::Memory;
 pub use signals::lacks;
 pub use watch::Stopper;
@@ -43,54 +46,10 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use switch::{Context, Own, NO_TRAP};
-use tane_checked::{check, Layout, Module, Refusal, PAGE};
+use tane_checked::{check, Layout, Module, PAGE};
 use tane_host::{Kernel, Program};
 use watch::Watch;
 use window::Window;
-
-/// What ended a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trap {
-    /// Memory that cannot be accessed so.
-    Memory,
-    /// Too deep.
-    Stack,
-    /// A division by zero, or one whose result does not fit.
-    Divide,
-    /// `ud2`, or an instruction that this processor lacks.
-    Unreachable,
-    /// A call through an empty slot of the table.
-    Call,
-    /// Longer than [`Instance::limit`] allows.
-    Time,
-    /// None: it called `tane_exit` with this.
-    Exit(i32),
-}
-
-/// Why there is no instance, or no call.
-#[derive(Debug)]
-pub enum Error {
-    Refused(Refusal),
-    /// The module imports what was not given.
-    Import(String),
-    /// The module does not export this.
-    Export(String),
-    /// The function is another instance's.
-    Function,
-    /// The module makes calls of a kernel, and was given none.
-    NoKernel,
-    /// More arguments than a call has registers for.
-    Arguments(usize),
-    /// The instance is of the process that this one was forked from.
-    Forked,
-    Host(io::Error),
-}
-
-impl From<io::Error> for Error {
-    fn from(error: io::Error) -> Error {
-        Error::Host(error)
-    }
-}
 
 /// What an import is given: its first six arguments, and the module's memory.
 pub type Import = Box<dyn FnMut([u64; 6], &Memory) -> u64 + Send>;
