@@ -287,8 +287,8 @@ pub fn address() -> u64 {
     tane_run_gate as *const () as u64
 }
 
-/// Where in the gate a thread is that the program's selector still or again stands for.
-pub enum Place {
+/// Which way through the gate a thread goes that the program's selector still or again stands for.
+pub enum Way {
     /// On its way to the call.
     In,
     /// On its way back.
@@ -296,7 +296,7 @@ pub enum Place {
 }
 
 /// That of a thread with these registers, if it is in the gate at all.
-pub fn place(regs: &[i64; 23]) -> Option<Place> {
+pub fn way(regs: &[i64; 23]) -> Option<Way> {
     let rip = regs[libc::REG_RIP as usize] as u64;
     let at = |label: unsafe extern "sysv64" fn()| label as *const () as u64;
     let (start, out, end) = (
@@ -305,7 +305,7 @@ pub fn place(regs: &[i64; 23]) -> Option<Place> {
         at(tane_run_gate_end),
     );
     if (start..out).contains(&rip) {
-        return Some(Place::In);
+        return Some(Way::In);
     }
-    (out..end).contains(&rip).then_some(Place::Out)
+    (out..end).contains(&rip).then_some(Way::Out)
 }

@@ -7,7 +7,7 @@ use crate::run_block::{
     Block, Trap, ALLOW, BLOCK, BLOCK_AT, CALL, CALLED, MAGIC, STACK_SIZE, TRAP,
 };
 use crate::run_enter::{is_entering, tane_run_back, tane_run_left};
-use crate::run_gate::{self, tane_run_gate_out, Place};
+use crate::run_gate::{self, tane_run_gate_out, Way};
 use std::sync::atomic::Ordering;
 
 /// The block of the thread that a handler interrupted, if it runs a program.
@@ -128,7 +128,7 @@ pub unsafe fn trap(signal: i32, info: *const libc::siginfo_t, context: *mut libc
         let code = (*info).si_code;
         // Somebody sent it: to this process, not to the program. Or the program has set
         // TF, and the gate's instructions are not for it to step through.
-        if code <= 0 || (signal == libc::SIGTRAP && run_gate::place(regs).is_some()) {
+        if code <= 0 || (signal == libc::SIGTRAP && run_gate::way(regs).is_some()) {
             return true;
         }
         (*block).trap = Trap {
@@ -162,14 +162,14 @@ pub unsafe fn called(context: *mut libc::c_void) {
             divert(block, regs, tane_run_back, CALLED);
             return;
         }
-        let place = run_gate::place(regs);
-        if is_in_program(block) && place.is_none() {
+        let way = run_gate::way(regs);
+        if is_in_program(block) && way.is_none() {
             save(block, regs, u64::MAX);
             divert(block, regs, tane_run_left, CALLED);
             return;
         }
         // Who sent it has said so before: this one may have gone on with another.
-        if is_in_program(block) && matches!(place, Some(Place::Out)) {
+        if is_in_program(block) && matches!(way, Some(Way::Out)) {
             go_out_again(block, regs);
         }
     }

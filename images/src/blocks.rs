@@ -14,9 +14,9 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Where a run of bytes is.
+/// What a run of bytes is read from.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Source {
     /// Not in this file: in the one below, or zero.
     Absent,
     Zero,
@@ -37,9 +37,9 @@ pub(crate) trait Map: Send + Sync {
     /// Where the bytes from `offset` on are, and for how many bytes that holds;
     /// at least one, and not beyond the block. Errors: `WouldBlock` as
     /// [`Pages::get`].
-    fn find(&self, pages: &Pages, offset: u64, wait: bool) -> io::Result<(Place, u64)>;
+    fn find(&self, pages: &Pages, offset: u64, wait: bool) -> io::Result<(Source, u64)>;
 
-    /// The cipher of what is [`Place::At`] a place of the file.
+    /// The cipher of what is [`Source::At`] a place of the file.
     fn crypt(&self) -> Option<&Crypt> {
         None
     }
@@ -127,14 +127,14 @@ impl<M: Map> Blocks<M> {
         self.state.write().unwrap_or_else(|e| e.into_inner())
     }
 
-    fn find(&self, state: &State, offset: u64, wait: bool) -> io::Result<(Place, u64)> {
+    fn find(&self, state: &State, offset: u64, wait: bool) -> io::Result<(Source, u64)> {
         let block = self.map.block();
         let (index, within) = (offset / block, offset % block);
-        let (place, len) = match state.placed.get(&index) {
-            Some(at) => (Place::At(at + within), block - within),
+        let (source, len) = match state.placed.get(&index) {
+            Some(at) => (Source::At(at + within), block - within),
             None => self.map.find(&self.pages, offset, wait)?,
         };
-        Ok((place, len.clamp(1, block - within)))
+        Ok((source, len.clamp(1, block - within)))
     }
 
     /// Call `each` for the runs of a range, with where they start in it.
@@ -144,34 +144,34 @@ impl<M: Map> Blocks<M> {
         offset: u64,
         len: u64,
         wait: bool,
-        mut each: impl FnMut(Place, usize, usize) -> io::Result<()>,
+        mut each: impl FnMut(Source, usize, usize) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut done = 0;
         while done < len {
-            let (place, run) = self.find(state, offset + done, wait)?;
+            let (source, run) = self.find(state, offset + done, wait)?;
             let run = run.min(len - done);
-            each(place, done as usize, run as usize)?;
+            each(source, done as usize, run as usize)?;
             done += run;
         }
         Ok(())
     }
 
-    fn read_place(&self, place: Place, to: Buffers, offset: u64) -> io::Result<()> {
+    fn read_source(&self, source: Source, to: Buffers, offset: u64) -> io::Result<()> {
         let len = total(to);
         // SAFETY (of both): guest memory, see `Buffers`.
-        match place {
-            Place::At(at) => {
+        match source {
+            Source::At(at) => {
                 check_range(self.file().size(), at, len as u64)
                     .map_err(|_| crate::pages::invalid("a block is behind the end of the file"))?;
                 let read = |to: Buffers, at| self.file().read(to, at).map(|()| true);
                 return self.read_at(to, (at, offset), read).map(drop);
             }
-            Place::Unpacked(bytes, from) => match bytes.get(from..from + len) {
+            Source::Unpacked(bytes, from) => match bytes.get(from..from + len) {
                 Some(part) => unsafe { scatter(part, to) },
                 None => return Err(crate::pages::invalid("a packed block is too short")),
             },
-            Place::Zero => unsafe { clear(to) },
-            Place::Absent => match &self.below {
+            Source::Zero => unsafe { clear(to) },
+            Source::Absent => match &self.below {
                 None => unsafe { clear(to) },
                 Some(below) => return read_padded(&**below, to, offset),
             },
@@ -199,10 +199,10 @@ impl<M: Map> Blocks<M> {
         // Where the first byte that is in the file puts the block.
         let look = |state: &State| -> io::Result<(Option<u64>, bool)> {
             let (mut home, mut whole) = (None, true);
-            self.runs(state, start, len, true, |place, from, _| {
-                match place {
-                    Place::At(at) => home = home.or(at.checked_sub(from as u64)),
-                    Place::Unpacked(..) => return Err(refuse_write()),
+            self.runs(state, start, len, true, |source, from, _| {
+                match source {
+                    Source::At(at) => home = home.or(at.checked_sub(from as u64)),
+                    Source::Unpacked(..) => return Err(refuse_write()),
                     _ => whole = false,
                 }
                 Ok(())
@@ -235,15 +235,17 @@ impl<M: Map> Blocks<M> {
     /// Give the parts of a block that are not in the file their content there.
     /// `old`: the room was used before, and need not be zero.
     fn fill(&self, state: &State, start: u64, len: u64, at: u64, old: bool) -> io::Result<()> {
-        self.runs(state, start, len, true, |place, from, n| {
+        self.runs(state, start, len, true, |source, from, n| {
             let to = at + from as u64;
-            match place {
-                Place::Absent if self.below.is_some() => {
+            match source {
+                Source::Absent if self.below.is_some() => {
                     let mut bytes = vec![0; n];
-                    self.read_place(place, &[buffer_mut(&mut bytes)], start + from as u64)?;
+                    self.read_source(source, &[buffer_mut(&mut bytes)], start + from as u64)?;
                     self.file().write(&[buffer(&bytes)], to)
                 }
-                Place::Absent | Place::Zero if old => self.file().write_zeroes(to, n as u64, true),
+                Source::Absent | Source::Zero if old => {
+                    self.file().write_zeroes(to, n as u64, true)
+                }
                 _ => Ok(()),
             }
         })
@@ -310,8 +312,8 @@ impl<M: Map> Backend for Blocks<M> {
     fn read(&self, to: Buffers, offset: u64) -> io::Result<()> {
         let len = total(to) as u64;
         check_range(self.map.size(), offset, len)?;
-        self.runs(&self.state(), offset, len, true, |place, from, n| {
-            self.read_place(place, &slice(to, from, n), offset + from as u64)
+        self.runs(&self.state(), offset, len, true, |source, from, n| {
+            self.read_source(source, &slice(to, from, n), offset + from as u64)
         })
     }
 
@@ -352,8 +354,8 @@ impl<M: Map> Backend for Blocks<M> {
     fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
         self.begin(offset, len)?;
         let state = self.state();
-        self.runs(&state, offset, len, true, |place, _, n| match place {
-            Place::At(at) => self.file().discard(at, n as u64),
+        self.runs(&state, offset, len, true, |source, _, n| match source {
+            Source::At(at) => self.file().discard(at, n as u64),
             _ => Ok(()),
         })
     }
@@ -362,8 +364,8 @@ impl<M: Map> Backend for Blocks<M> {
         self.begin(offset, len)?;
         in_steps(offset, len, self.map.block(), |at, n| {
             let mut zero = self.below.is_none();
-            self.runs(&self.state(), at, n as u64, true, |place, _, _| {
-                zero &= matches!(place, Place::Absent | Place::Zero);
+            self.runs(&self.state(), at, n as u64, true, |source, _, _| {
+                zero &= matches!(source, Source::Absent | Source::Zero);
                 Ok(())
             })?;
             if zero {
@@ -382,17 +384,17 @@ impl<M: Map> Backend for Blocks<M> {
             return Ok(false);
         };
         let would_block = || io::Error::from(io::ErrorKind::WouldBlock);
-        let done = self.runs(&state, offset, len, false, |place, from, n| {
+        let done = self.runs(&state, offset, len, false, |source, from, n| {
             let to = slice(to, from, n);
             let at = offset + from as u64;
-            let done = match (&place, &self.below) {
-                (Place::At(place), _) => self.read_at(&to, (*place, at), |to, place| {
+            let done = match (&source, &self.below) {
+                (Source::At(place), _) => self.read_at(&to, (*place, at), |to, place| {
                     self.file().try_read(to, place)
                 })?,
-                (Place::Absent, Some(below)) => {
+                (Source::Absent, Some(below)) => {
                     at + n as u64 <= below.size() && below.try_read(&to, at)?
                 }
-                _ => self.read_place(place, &to, at).map(|()| true)?,
+                _ => self.read_source(source, &to, at).map(|()| true)?,
             };
             done.then_some(()).ok_or_else(would_block)
         });

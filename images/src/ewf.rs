@@ -4,7 +4,7 @@
 //! read. Only read, as it is meant to be.
 
 use crate::backend::Backend;
-use crate::blocks::{read_only_map, Blocks, Map, Place};
+use crate::blocks::{read_only_map, Blocks, Map, Source};
 use crate::concat::{Concat, Part};
 use crate::kept::Kept;
 use crate::neighbours::Neighbours;
@@ -256,12 +256,12 @@ impl Map for Ewf {
         self.chunk
     }
 
-    fn find(&self, pages: &Pages, offset: u64, wait: bool) -> io::Result<(Place, u64)> {
+    fn find(&self, pages: &Pages, offset: u64, wait: bool) -> io::Result<(Source, u64)> {
         let (index, within) = (offset / self.chunk, offset % self.chunk);
         let len = self.chunk.min(self.size - index * self.chunk);
         let unpack = || self.unpack(pages, index, len as usize);
         let bytes = self.kept.get(index, len as usize, wait, unpack)?;
-        Ok((Place::Unpacked(bytes, within as usize), len - within))
+        Ok((Source::Unpacked(bytes, within as usize), len - within))
     }
 
     read_only_map!();

@@ -106,7 +106,7 @@ pub use fuzz::fuzz_container;
 pub use host_files::{open_by, open_host_file};
 pub use host_reads::HostReads;
 pub use http::{is_beside, Login};
-pub use lock::{Lock, Patience};
+pub use lock::{Lock, LockWait};
 pub use options::{Image, ImageOptions, Layer};
 pub use overlay::Overlay;
 pub use power::Event;

@@ -8,7 +8,7 @@ mod qemu;
 mod wait;
 
 pub(crate) use holder::look;
-pub use wait::Patience;
+pub use wait::LockWait;
 
 use crate::host_use;
 use std::fs::File;
@@ -29,13 +29,13 @@ pub struct Lock(File);
 
 impl Lock {
     /// Take the locks, or say who is in the way and what to do: the host too, which has
-    /// none, if it is for writing. With `patience`, wait
+    /// none, if it is for writing. With `lock_wait`, wait
     /// for them; the file may be another one by then.
     pub fn take(
         file: &File,
         path: &Path,
         exclusive: bool,
-        patience: Option<&Patience>,
+        lock_wait: Option<&LockWait>,
     ) -> io::Result<Self> {
         let busy = |text: &str| {
             let text = format!("{}: {text}", path.display());
@@ -50,7 +50,7 @@ impl Lock {
                 return busy(&used.refusal());
             }
         }
-        let mut waiting = Waiting::new(patience);
+        let mut waiting = Waiting::new(lock_wait);
         loop {
             if let Some(lock) = Self::attempt(file, exclusive).map_err(failed)? {
                 return Ok(lock);

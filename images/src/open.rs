@@ -94,8 +94,8 @@ impl<'a> Opener<'a> {
             None => {
                 let direct = self.options.direct;
                 let access = Access { write, direct };
-                let patience = self.options.patience.as_ref();
-                let raw = Arc::new(Raw::open_when_free(path, access, patience)?);
+                let lock_wait = self.options.lock_wait.as_ref();
+                let raw = Arc::new(Raw::open_when_free(path, access, lock_wait)?);
                 // Who writes finishes it.
                 if !write || depth > 0 {
                     redo::check(path).map_err(|e| named(path, e))?;

@@ -6,7 +6,7 @@ use crate::detect::detect;
 use crate::errors::{named, other};
 use crate::format::Format;
 use crate::http::{Login, Url};
-use crate::lock::Patience;
+use crate::lock::LockWait;
 use crate::open::Opener;
 use crate::overlay::Overlay;
 use crate::qcow2::{self, Opening};
@@ -36,7 +36,7 @@ pub struct ImageOptions {
     pub(crate) secrets: Secrets,
     pub(crate) logins: Vec<Login>,
     timeout: Option<Duration>,
-    pub(crate) patience: Option<Patience>,
+    pub(crate) lock_wait: Option<LockWait>,
     notice: Option<Arc<Notice>>,
     pub(crate) servers: Option<Arc<Servers>>,
     redo: Option<Arc<Redo>>,
@@ -138,8 +138,8 @@ impl ImageOptions {
     }
 
     /// Wait for other programs that have a lock on a file of it, rather than fail.
-    pub fn wait(&mut self, patience: Patience) -> &mut Self {
-        self.patience = Some(patience);
+    pub fn wait(&mut self, lock_wait: LockWait) -> &mut Self {
+        self.lock_wait = Some(lock_wait);
         self
     }
 
@@ -277,7 +277,7 @@ impl ImageOptions {
             write: self.write,
             direct: self.direct,
         };
-        let raw = Raw::open_when_free(file, access, self.patience.as_ref())?;
+        let raw = Raw::open_when_free(file, access, self.lock_wait.as_ref())?;
         let raw: Arc<dyn Backend> = Arc::new(raw);
         if !self.write {
             redo::check(file)?;
@@ -312,7 +312,7 @@ impl std::fmt::Debug for ImageOptions {
             .field("in_memory", &self.in_memory)
             .field("logins", &self.logins)
             .field("timeout", &self.timeout)
-            .field("patience", &self.patience)
+            .field("lock_wait", &self.lock_wait)
             .finish_non_exhaustive()
     }
 }

@@ -3,7 +3,7 @@
 //! convert what it finds of them.
 
 use crate::backend::Backend;
-use crate::blocks::{read_only_map, Blocks, Map, Place};
+use crate::blocks::{read_only_map, Blocks, Map, Source};
 use crate::crypt::{Crypt, Encryption};
 use crate::format::Format;
 use crate::kept::Kept;
@@ -103,24 +103,24 @@ impl Map for Qcow {
         1 << self.cluster_bits
     }
 
-    fn find(&self, pages: &Pages, offset: u64, wait: bool) -> io::Result<(Place, u64)> {
+    fn find(&self, pages: &Pages, offset: u64, wait: bool) -> io::Result<(Source, u64)> {
         let (index, within) = (offset >> self.cluster_bits, offset % self.block());
         let rest = self.block() - within;
         let at = self.top + 8 * (index >> self.table_bits);
         let table = u64::from_be_bytes(pages.get(at, wait)?);
         if table == 0 {
-            return Ok((Place::Absent, rest));
+            return Ok((Source::Absent, rest));
         }
         let at = table.saturating_add(8 * (index & ((1 << self.table_bits) - 1)));
         let place = match u64::from_be_bytes(pages.get(at, wait)?) {
-            0 => Place::Absent,
+            0 => Source::Absent,
             entry if entry & COMPRESSED != 0 => {
                 let len = self.block() as usize;
                 let unpack = || self.unpack(pages, entry);
                 let bytes = self.kept.get(entry, len, wait, unpack)?;
-                Place::Unpacked(bytes, within as usize)
+                Source::Unpacked(bytes, within as usize)
             }
-            entry => Place::At(entry.saturating_add(within)),
+            entry => Source::At(entry.saturating_add(within)),
         };
         Ok((place, rest))
     }

@@ -2,7 +2,7 @@
 //! of QEMU. Two levels of tables; only read, as QEMU has given it up.
 
 use crate::backend::Backend;
-use crate::blocks::{read_only_map, Blocks, Map, Place};
+use crate::blocks::{read_only_map, Blocks, Map, Source};
 use crate::format::Format;
 use crate::neighbours::Neighbours;
 use crate::pages::{invalid, le32, le64, read_exactly, unsupported, Pages};
@@ -97,7 +97,7 @@ impl Map for Qed {
         self.cluster
     }
 
-    fn find(&self, pages: &Pages, offset: u64, wait: bool) -> io::Result<(Place, u64)> {
+    fn find(&self, pages: &Pages, offset: u64, wait: bool) -> io::Result<(Source, u64)> {
         let (index, within) = (offset / self.cluster, offset % self.cluster);
         let rest = self.cluster - within;
         let entry = |table: u64, index: u64| -> io::Result<u64> {
@@ -105,11 +105,11 @@ impl Map for Qed {
             Ok(u64::from_le_bytes(pages.get(at, wait)?))
         };
         let place = match entry(self.top, index / self.entries)? {
-            0 => Place::Absent,
+            0 => Source::Absent,
             table => match entry(table, index % self.entries)? {
-                0 => Place::Absent,
-                1 => Place::Zero,
-                at => Place::At(at.saturating_add(within)),
+                0 => Source::Absent,
+                1 => Source::Zero,
+                at => Source::At(at.saturating_add(within)),
             },
         };
         Ok((place, rest))

@@ -6,7 +6,7 @@ use crate::direct::Direct;
 use crate::errors::named;
 use crate::host_files::open_host_file;
 use crate::host_use;
-use crate::lock::{Lock, Patience};
+use crate::lock::{Lock, LockWait};
 use crate::transfer::{fallocate, read_at_once, read_full, write_at_once, write_full, AtOnce};
 use std::fs::File;
 use std::io;
@@ -60,13 +60,13 @@ impl Raw {
     pub fn open_when_free(
         path: &Path,
         access: Access,
-        patience: Option<&Patience>,
+        lock_wait: Option<&LockWait>,
     ) -> io::Result<Self> {
         let (file, lock) = loop {
             let file = Self::open_file(path, access)?;
-            let lock = Lock::take(&file, path, access.write, patience)?;
+            let lock = Lock::take(&file, path, access.write, lock_wait)?;
             // Who had it may have put another file in its place.
-            if patience.is_none() || !is_replaced(&file, path) {
+            if lock_wait.is_none() || !is_replaced(&file, path) {
                 break (file, lock);
             }
         };

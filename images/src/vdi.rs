@@ -3,7 +3,7 @@
 //! blocks in use, and a block and its count cannot become durable at once.
 
 use crate::backend::Backend;
-use crate::blocks::{read_only_map, Blocks, Map, Place};
+use crate::blocks::{read_only_map, Blocks, Map, Source};
 use crate::pages::{invalid, le32, le64, read_exactly, unsupported, Pages};
 use crate::parents::guid_text;
 use std::io;
@@ -82,15 +82,15 @@ impl Map for Vdi {
         self.block
     }
 
-    fn find(&self, pages: &Pages, offset: u64, wait: bool) -> io::Result<(Place, u64)> {
+    fn find(&self, pages: &Pages, offset: u64, wait: bool) -> io::Result<(Source, u64)> {
         let (index, within) = (offset / self.block, offset % self.block);
         let entry = u32::from_le_bytes(pages.get::<4>(self.table + 4 * index, wait)?);
         let place = match entry {
-            UNUSED => Place::Absent,
-            DISCARDED => Place::Zero,
+            UNUSED => Source::Absent,
+            DISCARDED => Source::Zero,
             entry => {
                 let start = u64::from(entry).saturating_mul(self.block + self.extra);
-                Place::At(start.saturating_add(self.data + self.extra + within))
+                Source::At(start.saturating_add(self.data + self.extra + within))
             }
         };
         Ok((place, self.block - within))

@@ -10,7 +10,7 @@ mod parent;
 
 use crate::backend::Backend;
 use crate::bitmap;
-use crate::blocks::{Blocks, Map, Place};
+use crate::blocks::{Blocks, Map, Source};
 use crate::buffers::buffer;
 use crate::concat::{Concat, Part};
 use crate::format::Format;
@@ -145,12 +145,12 @@ impl Map for Dynamic {
         self.block
     }
 
-    fn find(&self, pages: &Pages, offset: u64, wait: bool) -> io::Result<(Place, u64)> {
+    fn find(&self, pages: &Pages, offset: u64, wait: bool) -> io::Result<(Source, u64)> {
         let (index, within) = (offset / self.block, offset % self.block);
         let rest = self.block - within;
         let entry = self.entry(pages, index, wait)?;
         if entry == UNUSED {
-            return Ok((Place::Absent, rest));
+            return Ok((Source::Absent, rest));
         }
         let at = u64::from(entry) * SECTOR;
         // Most significant bit first.
@@ -161,8 +161,8 @@ impl Map for Dynamic {
         let (there, end) = bitmap::run(within / SECTOR, self.block / SECTOR, word)?;
         let run = (end * SECTOR - within).min(rest);
         Ok(match there {
-            true => (Place::At(at + self.bitmap + within), run),
-            false => (Place::Absent, run),
+            true => (Source::At(at + self.bitmap + within), run),
+            false => (Source::Absent, run),
         })
     }
 

@@ -52,13 +52,14 @@ impl Default for Intercept {
 struct State {
     files: Files,
     /// By the address of the `syscall`; of different programs, which does no harm.
-    places: HashMap<u64, Place>,
+    traps: HashMap<u64, Traps>,
     /// Whether the host lets every thread fetch its instructions anew.
     can_sync: Option<bool>,
 }
 
-struct Place {
-    traps: u32,
+/// Those at one of them.
+struct Traps {
+    count: u32,
     /// When to do something about it.
     next: u32,
 }
@@ -83,28 +84,28 @@ impl Interception for Intercept {
     fn trapped(&self, program: &ProgramCode, behind: u64) {
         let mut state = self.lock();
         let site = behind - SYSCALL.len() as u64;
-        if state.places.len() > MOST_PLACES {
-            state.places.clear();
+        if state.traps.len() > MOST_PLACES {
+            state.traps.clear();
         }
-        let place = state.places.entry(site).or_insert(Place {
-            traps: 0,
+        let traps = state.traps.entry(site).or_insert(Traps {
+            count: 0,
             next: self.worth_a_patch,
         });
-        place.traps += 1;
-        if place.traps < place.next {
+        traps.count += 1;
+        if traps.count < traps.next {
             return;
         }
-        let traps = place.traps;
+        let count = traps.count;
         let done = state.patch(program, site, self.worth_a_patch, self.worth_a_look);
-        if let Some(place) = state.places.get_mut(&site) {
-            place.next = match done {
+        if let Some(traps) = state.traps.get_mut(&site) {
+            traps.next = match done {
                 Done::Patched => 0,
-                Done::NotYet => traps.saturating_add(self.worth_a_patch),
+                Done::NotYet => count.saturating_add(self.worth_a_patch),
                 // Perhaps another program is there by then.
-                Done::Never => traps.saturating_mul(4),
+                Done::Never => count.saturating_mul(4),
             };
-            if place.next == 0 {
-                state.places.remove(&site);
+            if traps.next == 0 {
+                state.traps.remove(&site);
             }
         }
     }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tane_devices::{AttachError, Attached, Block, BlockOptions};
 use tane_images::{
-    buffer_mut, Backend, Format, ImageOptions, Layer, Login, Overlay, Patience, Ram, Redo,
+    buffer_mut, Backend, Format, ImageOptions, Layer, LockWait, Login, Overlay, Ram, Redo,
 };
 
 /// How an image becomes a disk.
@@ -106,8 +106,8 @@ impl DiskOptions {
     }
 
     /// See [`ImageOptions::wait`].
-    pub fn wait(&mut self, patience: Patience) -> &mut Self {
-        self.image.wait(patience);
+    pub fn wait(&mut self, lock_wait: LockWait) -> &mut Self {
+        self.image.wait(lock_wait);
         self
     }
 

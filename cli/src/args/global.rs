@@ -9,7 +9,7 @@ use clap::Args;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tane::images::Patience;
+use tane::images::LockWait;
 use tane::Address;
 
 /// Options of every verb.
@@ -170,9 +170,9 @@ impl Global {
     }
 
     /// How to wait for other programs, if that is wanted.
-    pub fn patience(&self) -> Option<Patience> {
+    pub fn patience(&self) -> Option<LockWait> {
         let quiet = self.quiet;
-        Some(Patience {
+        Some(LockWait {
             limit: self.wait?,
             interrupted: Arc::new(interrupt::requested),
             say: Arc::new(move |text| {

@@ -12,7 +12,7 @@ mod plist;
 mod unpack;
 
 use crate::backend::Backend;
-use crate::blocks::{read_only_map, Blocks, Map, Place};
+use crate::blocks::{read_only_map, Blocks, Map, Source};
 use crate::kept::Kept;
 use crate::pages::{be32, be64, invalid, read_exactly, unsupported, Pages};
 use std::io;
@@ -165,7 +165,7 @@ impl Map for Dmg {
         self.size.max(1)
     }
 
-    fn find(&self, pages: &Pages, offset: u64, wait: bool) -> io::Result<(Place, u64)> {
+    fn find(&self, pages: &Pages, offset: u64, wait: bool) -> io::Result<(Source, u64)> {
         let after = self.chunks.partition_point(|chunk| chunk.start <= offset);
         let found = after
             .checked_sub(1)
@@ -173,12 +173,12 @@ impl Map for Dmg {
         let inside = found.filter(|(_, chunk)| offset - chunk.start < chunk.len);
         let Some((index, chunk)) = inside else {
             let next = self.chunks.get(after).map_or(self.size, |next| next.start);
-            return Ok((Place::Zero, next - offset));
+            return Ok((Source::Zero, next - offset));
         };
         let within = offset - chunk.start;
         let place = match chunk.content {
-            Content::Zero => Place::Zero,
-            Content::Plain { at } => Place::At(at.saturating_add(within)),
+            Content::Zero => Source::Zero,
+            Content::Plain { at } => Source::At(at.saturating_add(within)),
             Content::Packed { packing, at, len } => {
                 let unpacked = chunk.len as usize;
                 let unpack = || {
@@ -188,7 +188,7 @@ impl Map for Dmg {
                     })
                 };
                 let bytes = self.kept.get(index as u64, unpacked, wait, unpack)?;
-                Place::Unpacked(bytes, within as usize)
+                Source::Unpacked(bytes, within as usize)
             }
         };
         Ok((place, chunk.len - within))

@@ -12,7 +12,7 @@ const SILENCE: Duration = Duration::from_secs(1);
 
 /// For how long somebody waits for other programs, and what ends that.
 #[derive(Clone)]
-pub struct Patience {
+pub struct LockWait {
     /// `Duration::MAX`: for ever.
     pub limit: Duration,
     /// Whether the wait was given up.
@@ -23,15 +23,15 @@ pub struct Patience {
 
 /// A wait that has begun.
 pub(crate) struct Waiting<'p> {
-    patience: Option<&'p Patience>,
+    lock_wait: Option<&'p LockWait>,
     since: Instant,
     said: bool,
 }
 
 impl<'p> Waiting<'p> {
-    pub fn new(patience: Option<&'p Patience>) -> Self {
+    pub fn new(lock_wait: Option<&'p LockWait>) -> Self {
         Waiting {
-            patience,
+            lock_wait,
             since: Instant::now(),
             said: false,
         }
@@ -41,24 +41,24 @@ impl<'p> Waiting<'p> {
     /// for, and `path` is what for.
     pub fn once_more(&mut self, path: &Path, what: impl FnOnce() -> String) -> io::Result<bool> {
         let waited = self.since.elapsed();
-        let Some(patience) = self.patience.filter(|p| waited < p.limit) else {
+        let Some(wait) = self.lock_wait.filter(|wait| waited < wait.limit) else {
             return Ok(false);
         };
         if waited >= SILENCE && !self.said {
             self.said = true;
-            (patience.say)(&what());
+            (wait.say)(&what());
         }
-        if (patience.interrupted)() {
+        if (wait.interrupted)() {
             let text = format!("{}: the wait for it was given up", path.display());
             return Err(io::Error::new(io::ErrorKind::Interrupted, text));
         }
-        std::thread::sleep(PAUSE.min(patience.limit - waited));
+        std::thread::sleep(PAUSE.min(wait.limit - waited));
         Ok(true)
     }
 }
 
-impl std::fmt::Debug for Patience {
+impl std::fmt::Debug for LockWait {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Patience({:?})", self.limit)
+        write!(f, "LockWait({:?})", self.limit)
     }
 }

@@ -3,7 +3,7 @@
 
 use super::Names;
 use crate::backend::Backend;
-use crate::blocks::{read_only_map, Blocks, Map, Place};
+use crate::blocks::{read_only_map, Blocks, Map, Source};
 use crate::concat::{Concat, Part};
 use crate::crypt::{Crypt, Encryption};
 use crate::format::Format;
@@ -222,16 +222,16 @@ impl Clusters {
     }
 
     /// What an extended entry says of the part at `within`, and of those like it behind.
-    fn part(&self, bitmap: u64, at: Option<u64>, within: u64) -> (Place, u64) {
+    fn part(&self, bitmap: u64, at: Option<u64>, within: u64) -> (Source, u64) {
         let part = (1 << self.bits) / PARTS;
         let kind = |number: u64| (bitmap >> number & 1, bitmap >> (PARTS + number) & 1);
         let first = within / part;
         let is_like = |number: &u64| kind(*number) == kind(first);
         let run = (first..PARTS).take_while(is_like).count() as u64;
         let place = match (kind(first), at) {
-            ((_, 1), _) => Place::Zero,
-            ((1, _), Some(at)) => Place::At(at + within),
-            _ => Place::Absent,
+            ((_, 1), _) => Source::Zero,
+            ((1, _), Some(at)) => Source::At(at + within),
+            _ => Source::Absent,
         };
         (place, (first + run) * part - within)
     }
@@ -246,14 +246,14 @@ impl Map for Clusters {
         1 << self.bits
     }
 
-    fn find(&self, pages: &Pages, offset: u64, wait: bool) -> io::Result<(Place, u64)> {
+    fn find(&self, pages: &Pages, offset: u64, wait: bool) -> io::Result<(Source, u64)> {
         let (index, within) = (offset >> self.bits, offset % self.block());
         let rest = self.block() - within;
         let tables = self.table_bits();
         let at = self.top + 8 * (index >> tables);
         let table = u64::from_be_bytes(pages.get(at, wait)?) & PLACE;
         if table == 0 {
-            return Ok((Place::Absent, rest));
+            return Ok((Source::Absent, rest));
         }
         let len = if self.extended { 16 } else { 8 };
         let at = table + len * (index & ((1 << tables) - 1));
@@ -262,7 +262,7 @@ impl Map for Clusters {
             let unpack = || self.unpack(pages, entry);
             let len = self.block() as usize;
             let bytes = self.kept.get(entry, len, wait, unpack)?;
-            return Ok((Place::Unpacked(bytes, within as usize), rest));
+            return Ok((Source::Unpacked(bytes, within as usize), rest));
         }
         let place = match (entry & PLACE, self.has_data) {
             (0, true) if entry & COPIED != 0 => Some(self.file_len),
@@ -275,9 +275,9 @@ impl Map for Clusters {
             return Ok(self.part(bitmap, place, within));
         }
         let place = match place {
-            _ if entry & 1 != 0 => Place::Zero,
-            Some(at) => Place::At(at + within),
-            None => Place::Absent,
+            _ if entry & 1 != 0 => Source::Zero,
+            Some(at) => Source::At(at + within),
+            None => Source::Absent,
         };
         Ok((place, rest))
     }

@@ -12,7 +12,7 @@ use crate::buffers::{buffer_mut, gather, scatter, slice, total, Buffers};
 use crate::errors::{named, other};
 use crate::host_files::open_host_file;
 use crate::http::Url;
-use crate::lock::{Patience, Waiting};
+use crate::lock::{LockWait, Waiting};
 use log::{Header, Log};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -140,10 +140,10 @@ fn apply(file: &File, header: &Header, disk: &dyn Backend) -> io::Result<()> {
 
 impl Redo {
     /// Make the file beside an image that is about to be opened for writing. Who has
-    /// one there already is waited for, for a moment or as `patience` says.
-    pub fn beside(image: &Path, patience: Option<&Patience>) -> io::Result<Redo> {
+    /// one there already is waited for, for a moment or as `lock_wait` says.
+    pub fn beside(image: &Path, lock_wait: Option<&LockWait>) -> io::Result<Redo> {
         let path = redo_path(image).ok_or_else(|| other("is no file of this host"))?;
-        let mut waiting = Waiting::new(patience);
+        let mut waiting = Waiting::new(lock_wait);
         for attempt in 0.. {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).mode(0o600);
@@ -173,7 +173,7 @@ impl Redo {
                     image.display()
                 )
             };
-            match patience {
+            match lock_wait {
                 None if attempt < TRIES => std::thread::sleep(PAUSE),
                 Some(_) if waiting.once_more(image, what)? => {}
                 _ => break,

@@ -33,7 +33,7 @@ impl Entry {
 
 /// Where an entry begins, and what it says of itself.
 #[derive(Clone, Copy)]
-struct Place {
+struct EntryHead {
     at: usize,
     len: usize,
     sequence: u64,
@@ -45,7 +45,7 @@ struct Log {
     bytes: Vec<u8>,
     id: [u8; 16],
     /// Whether a whole entry begins there, once somebody has asked.
-    known: Vec<Option<Option<Place>>>,
+    known: Vec<Option<Option<EntryHead>>>,
     /// Bytes that may still be summed up.
     left: usize,
 }
@@ -67,12 +67,12 @@ pub(super) fn entries(file: &dyn Backend, header: &Header) -> io::Result<Vec<Ent
         id,
     };
     // The newest sequence that is whole: from an entry's tail to the entry.
-    let mut best: Vec<Place> = Vec::new();
+    let mut best: Vec<EntryHead> = Vec::new();
     let mut start = 0;
     while start < log.bytes.len() {
         let sequence = log.from(start)?;
         let used: usize = sequence.iter().map(|e| e.len).sum();
-        let newest = |s: &[Place]| s.last().map_or(0, |e| e.sequence);
+        let newest = |s: &[EntryHead]| s.last().map_or(0, |e| e.sequence);
         let whole = sequence.last().is_some_and(|last| last.tail == start);
         if whole && newest(&sequence) > newest(&best) {
             best = sequence;
@@ -83,7 +83,7 @@ pub(super) fn entries(file: &dyn Backend, header: &Header) -> io::Result<Vec<Ent
     if best.is_empty() {
         return Err(invalid("its log is damaged, and with it the image"));
     }
-    let best: Vec<_> = best.into_iter().map(|place| log.entry(place)).collect();
+    let best: Vec<_> = best.into_iter().map(|head| log.entry(head)).collect();
     match best.iter().any(|entry| entry.flushed() > file.size()) {
         true => Err(cut_short()),
         false => Ok(best),
@@ -92,8 +92,8 @@ pub(super) fn entries(file: &dyn Backend, header: &Header) -> io::Result<Vec<Ent
 
 impl Log {
     /// Entries in a row from `start` on, whose last one may point back to `start`.
-    fn from(&mut self, start: usize) -> io::Result<Vec<Place>> {
-        let mut found: Vec<Place> = Vec::new();
+    fn from(&mut self, start: usize) -> io::Result<Vec<EntryHead>> {
+        let mut found: Vec<EntryHead> = Vec::new();
         let mut position = start;
         let mut used = 0;
         while let Some(entry) = self.at(position % self.bytes.len())? {
@@ -115,32 +115,32 @@ impl Log {
 
     /// The entry that begins there, if it is whole. Errors: finding out has taken more than
     /// it does in any log.
-    fn at(&mut self, at: usize) -> io::Result<Option<Place>> {
+    fn at(&mut self, at: usize) -> io::Result<Option<EntryHead>> {
         if let Some(known) = self.known[at / SECTOR] {
             return Ok(known);
         }
-        let head = &self.bytes[at..at + SECTOR];
-        let place = Place {
+        let bytes = &self.bytes[at..at + SECTOR];
+        let head = EntryHead {
             at,
-            len: le32(head, 8) as usize,
-            sequence: le64(head, 16),
-            tail: le32(head, 12) as usize,
+            len: le32(bytes, 8) as usize,
+            sequence: le64(bytes, 16),
+            tail: le32(bytes, 12) as usize,
         };
-        let len = place.len;
-        let is_entry = head.starts_with(b"loge") && head[32..48] == self.id;
+        let len = head.len;
+        let is_entry = bytes.starts_with(b"loge") && bytes[32..48] == self.id;
         let fits = len != 0 && len.is_multiple_of(SECTOR) && len <= self.bytes.len();
         let mut found = None;
         if is_entry && fits {
             let left = self.left.checked_sub(len);
             self.left = left.ok_or_else(|| invalid("its log has entries inside entries"))?;
-            let entry = self.entry(place);
-            found = (checksum(&entry.bytes) == le32(&entry.bytes, 4)).then_some(place);
+            let entry = self.entry(head);
+            found = (checksum(&entry.bytes) == le32(&entry.bytes, 4)).then_some(head);
         }
         self.known[at / SECTOR] = Some(found);
         Ok(found)
     }
 
-    fn entry(&self, Place { at, len, .. }: Place) -> Entry {
+    fn entry(&self, EntryHead { at, len, .. }: EntryHead) -> Entry {
         let straight = len.min(self.bytes.len() - at);
         let mut bytes = Vec::with_capacity(len);
         bytes.extend_from_slice(&self.bytes[at..at + straight]);

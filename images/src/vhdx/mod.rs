@@ -16,7 +16,7 @@ mod parent;
 
 use crate::backend::Backend;
 use crate::bitmap;
-use crate::blocks::{Blocks, Map, Place};
+use crate::blocks::{Blocks, Map, Source};
 use crate::neighbours::Neighbours;
 use crate::overlay::Overlay;
 use crate::pages::{invalid, le32, le64, read_exactly, Pages};
@@ -221,19 +221,23 @@ impl Map for Vhdx {
         self.block
     }
 
-    fn find(&self, pages: &Pages, offset: u64, wait: bool) -> io::Result<(Place, u64)> {
+    fn find(&self, pages: &Pages, offset: u64, wait: bool) -> io::Result<(Source, u64)> {
         let (index, within) = (offset / self.block, offset % self.block);
         let entry = u64::from_le_bytes(pages.get::<8>(self.entry_place(index), wait)?);
         let at = ((entry >> 20) * MIB).saturating_add(within);
         let place = match entry & 7 {
-            0 => Place::Absent,
+            0 => Source::Absent,
             PARTIAL if self.has_parent => {
                 let (there, end) = self.part(pages, index, within, wait)?;
-                let place = if there { Place::At(at) } else { Place::Absent };
+                let place = if there {
+                    Source::At(at)
+                } else {
+                    Source::Absent
+                };
                 return Ok((place, end - within));
             }
-            state if ZERO_STATES.contains(&state) => Place::Zero,
-            PRESENT => Place::At(at),
+            state if ZERO_STATES.contains(&state) => Source::Zero,
+            PRESENT => Source::At(at),
             state => return Err(invalid(format!("a block is in the unknown state {state}"))),
         };
         Ok((place, self.block - within))

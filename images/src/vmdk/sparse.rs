@@ -2,7 +2,7 @@
 //! Format 5.0", with the compressed grains of OVA packages, which are read only.
 
 use crate::backend::Backend;
-use crate::blocks::{Map, Place};
+use crate::blocks::{Map, Source};
 use crate::kept::Kept;
 use crate::pages::{invalid, le32, le64, read_exactly, unsupported, Pages};
 use std::io::{self, Read};
@@ -131,25 +131,25 @@ impl Map for Sparse {
         self.grain
     }
 
-    fn find(&self, pages: &Pages, offset: u64, wait: bool) -> io::Result<(Place, u64)> {
+    fn find(&self, pages: &Pages, offset: u64, wait: bool) -> io::Result<(Source, u64)> {
         let (index, within) = (offset / self.grain, offset % self.grain);
         let rest = self.grain - within;
         let Some(at) = self.entry_place(pages, self.directory, index, wait)? else {
-            return Ok((Place::Absent, rest));
+            return Ok((Source::Absent, rest));
         };
         let entry = u32::from_le_bytes(pages.get::<4>(at, wait)?);
         let at = u64::from(entry) * SECTOR;
         let place = match entry {
-            0 => Place::Absent,
-            1 if self.zeroed => Place::Zero,
+            0 => Source::Absent,
+            1 if self.zeroed => Source::Zero,
             _ if self.compressed => {
                 let len = self.grain as usize;
                 let bytes = self
                     .unpacked
                     .get(at, len, wait, || self.unpack(pages, at))?;
-                Place::Unpacked(bytes, within as usize)
+                Source::Unpacked(bytes, within as usize)
             }
-            _ => Place::At(at + within),
+            _ => Source::At(at + within),
         };
         Ok((place, rest))
     }

@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
-use tane_images::{Backend, Format, Login, Patience, Redo};
+use tane_images::{Backend, Format, LockWait, Login, Redo};
 
 /// How an [`Image`](crate::Image) is opened, by whomever: a worker is sent this, and
 /// `struct tane_image_options` of C, `ImageOptions` of Python and `Options` of Go have the
@@ -238,7 +238,7 @@ pub struct ImageHooks {
     notice: Option<Notice>,
     servers: Option<Servers>,
     logins: Vec<Login>,
-    patience: Option<Patience>,
+    lock_wait: Option<LockWait>,
     redo: Option<Arc<Redo>>,
 }
 
@@ -281,8 +281,8 @@ impl ImageHooks {
     }
 
     /// See [`DiskOptions::wait`].
-    pub fn wait(&mut self, patience: Patience) -> &mut Self {
-        self.patience = Some(patience);
+    pub fn wait(&mut self, lock_wait: LockWait) -> &mut Self {
+        self.lock_wait = Some(lock_wait);
         self
     }
 
@@ -320,8 +320,8 @@ impl ImageHooks {
         for login in &self.logins {
             disk.login(login.clone());
         }
-        if let Some(patience) = &self.patience {
-            disk.wait(patience.clone());
+        if let Some(lock_wait) = &self.lock_wait {
+            disk.wait(lock_wait.clone());
         }
         if let Some(redo) = &self.redo {
             disk.redo(redo.clone());
