@@ -357,7 +357,8 @@ fn a_directory_that_another_process_tells_becomes_the_same_image() {
     succeed(s.tool("mkfifo").arg(s.join("tree/fifo")));
     for name in ["tree/a", "tree/a/large"] {
         let mut set = s.tool("setfattr");
-        set.args(["-n", "user.kept", "-v", "kept"]).arg(s.join(name));
+        set.args(["-n", "user.kept", "-v", "kept"])
+            .arg(s.join(name));
         succeed(&mut set);
     }
     s.write("layer/.wh.gone", b"");
