@@ -2,10 +2,12 @@
 //! as the options say, and this same program to show one below a directory.
 
 use crate::args::Global;
+use crate::compare::told;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use crate::session::{
-    fill_elsewhere, open_source, open_source_in, saved, spool, temporary_place, Machine,
+    fill_elsewhere, open_source, open_source_in, saved, spool, temporary_place, told_source,
+    Machine,
 };
 use crate::tools;
 use std::fs::File;
@@ -14,6 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tane::images::Spool;
 use tane_copy::{Observer, SenderBy};
+use tane_linux::{Packed, Xattrs};
+use tane_make::told::{Entry, Had, Telling};
 use tane_make::{Error, Order, Tool, Wanted};
 
 /// Of a command with these options.
@@ -38,6 +42,14 @@ impl tane_make::Means for Means<'_> {
 
     fn is_saved(&self, dir: &Path) -> Option<bool> {
         saved::known(dir)
+    }
+
+    fn told(&self, dir: &Path) -> Option<Box<Telling<'_>>> {
+        let mut told = told_source(dir)?;
+        let next = move || told.next().map_err(Error::from).transpose();
+        Some(Box::new(
+            std::iter::from_fn(next).map(|next| Ok(entry(&*next?))),
+        ))
     }
 
     fn spool(&self) -> io::Result<Spool> {
@@ -68,6 +80,26 @@ impl tane_make::Means for Means<'_> {
 
     fn show(&self, image: &Path, dir: &Path) -> tane_make::Result<Box<dyn tane_make::Shown>> {
         Ok(Box::new(Shown::new(image, dir)?))
+    }
+}
+
+fn entry(told: &told::Entry) -> Entry {
+    let unpacked = |packed: Vec<u8>| {
+        let mut all = Xattrs::default();
+        Packed(&packed).for_each(|(name, value)| all.push(name, value));
+        all
+    };
+    Entry {
+        depth: told.depth,
+        name: told.name.clone(),
+        stat: told.stat,
+        listed: told.listed,
+        target: told.target.clone(),
+        had: Had {
+            xattrs: told.xattrs.clone().map(unpacked),
+            flags: told.stat.map(|stat| stat.flags).unwrap_or_default(),
+            is_subvolume: told.is_subvolume,
+        },
     }
 }
 

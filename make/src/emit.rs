@@ -3,9 +3,13 @@
 
 use super::limits::Limits;
 use super::tree::{Content, Id, Node, Tree, ROOT};
+use crate::means::{By, Means};
 use std::collections::HashMap;
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
+use std::os::fd::IntoRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use tane_copy::{Head, Loss, Observer, Op, Part, SenderBy, Sharing, Stopped, DATA};
 use tane_linux::{is_subvolume, Errno, Fd, Flags, Kind, Root, Stat, Sys, Time, Xattrs};
 
@@ -34,6 +38,9 @@ pub struct Emit<'t, 'h> {
     pub tree: &'t Tree,
     pub out: SenderBy<'t>,
     pub report: &'t dyn Observer,
+    /// Opens what lies in a directory that was told.
+    means: &'t dyn Means,
+    sys: Sys<'h>,
     pub times: Times,
     /// The host, and the directory that contents are below.
     pub host: Root<'h>,
@@ -68,7 +75,7 @@ impl<'t, 'h> Emit<'t, 'h> {
     pub fn new(
         tree: &'t Tree,
         out: SenderBy<'t>,
-        report: &'t dyn Observer,
+        by: By<'t>,
         times: Times,
         sys: Sys<'h>,
         source: &[u8],
@@ -76,7 +83,9 @@ impl<'t, 'h> Emit<'t, 'h> {
         Emit {
             tree,
             out,
-            report,
+            report: by.observer,
+            means: by.means,
+            sys,
             times,
             host: Root::host(sys),
             source: source.to_vec(),
@@ -148,6 +157,13 @@ impl<'t, 'h> Emit<'t, 'h> {
             }
             stat.flags = Flags::of(&fd);
             xattrs = merged(Xattrs::of(&fd)?, xattrs);
+        }
+        if let Content::Told(_, had) = &node.content {
+            if self.path != b"/" && had.is_subvolume {
+                self.lose(Loss::Subvolume);
+            }
+            stat.flags = had.flags;
+            xattrs = merged(had.xattrs.clone()?, xattrs);
         }
         Ok(self.head(name, stat, &xattrs, None, 0)?)
     }
@@ -222,8 +238,8 @@ impl<'t, 'h> Emit<'t, 'h> {
                     }
                 }
             }
-            Content::Host(path) => {
-                let fd = self.open(path, 0)?;
+            Content::Host(_) | Content::Told(..) => {
+                let fd = self.content(&node.content)?;
                 let now = fd.sys().fstat(&fd)?;
                 if now.kind() != Kind::File {
                     return Err(Errno(libc::ESTALE).into()); // replaced meanwhile
@@ -234,7 +250,11 @@ impl<'t, 'h> Emit<'t, 'h> {
                 if shares.is_some_and(|shares| !shares.twins.is_empty()) {
                     self.lose(Loss::Reflink);
                 }
-                let xattrs = merged(Xattrs::of(&fd)?, node.xattrs.clone());
+                let have = match &node.content {
+                    Content::Told(_, had) => had.xattrs.clone()?,
+                    _ => Xattrs::of(&fd)?,
+                };
+                let xattrs = merged(have, node.xattrs.clone());
                 if stat.size as usize <= DATA / 2 {
                     let size = stat.size as usize;
                     let head = self.head(name, stat, &xattrs, link, size)?;
@@ -341,9 +361,29 @@ impl<'t, 'h> Emit<'t, 'h> {
         }
     }
 
+    /// A file of the host, for reading.
+    fn content(&mut self, content: &Content) -> Result<Fd<'h>, Errno> {
+        match content {
+            Content::Host(path) => self.open(path, 0),
+            Content::Told(path, _) => {
+                let [dir, name] = [&self.source[..], path]
+                    .map(OsStr::from_bytes)
+                    .map(Path::new);
+                let file = self.means.open_in(dir, name).map_err(errno)?;
+                Ok(Fd::new(self.sys, file.into_raw_fd()))
+            }
+            _ => Err(Errno(libc::EINVAL)),
+        }
+    }
+
     fn xattrs_of_entry(&self, node: &Node) -> Result<Xattrs, Errno> {
-        let Content::Host(below) = &node.content else {
-            return Ok(node.xattrs.clone());
+        let below = match &node.content {
+            Content::Host(below) => below,
+            Content::Told(_, had) => {
+                let have = had.xattrs.clone().unwrap_or_default();
+                return Ok(merged(have, node.xattrs.clone()));
+            }
+            _ => return Ok(node.xattrs.clone()),
         };
         let (dir, name) = self.host.parent(&self.path(below))?;
         let have = Xattrs::of_entry(&dir, &name).unwrap_or_default();

@@ -57,7 +57,7 @@ pub fn fill(file: File, name: &Path, order: &Order, filling: &Filling, by: By) -
         ..
     } = *filling;
     let emit = |out: SenderBy<'_>| {
-        let emit = Emit::new(tree, out, by.observer, times, Sys(&HOST), source);
+        let emit = Emit::new(tree, out, by, times, Sys(&HOST), source);
         emit.within(limits::of(target)).all();
     };
     if let Some(done) = by.means.fill(order, by.observer, &emit) {

@@ -13,7 +13,7 @@ use crate::oci::{self, Choice, Store};
 use crate::plan::{Identity, Plan};
 use crate::table::Table;
 use crate::tree::Tree;
-use crate::{host, mtree, xattrs};
+use crate::{host, mtree, told, xattrs};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -300,8 +300,12 @@ fn directory(
     no_reference(args)?;
     let bytes = source.as_os_str().as_bytes();
     let own = Own::of(&args.image);
-    let found = host::add(&mut into.tree, Sys(&HOST), bytes, own.as_ref(), means)
-        .map_err(|e| Error::about(source, &e, Some(e.0)))?;
+    let (tree, own) = (&mut into.tree, own.as_ref());
+    let found = match means.told(source) {
+        Some(mut telling) => told::add(tree, source, &mut *telling, own, means)?,
+        None => host::add(tree, Sys(&HOST), bytes, own, means)
+            .map_err(|e| Error::about(source, &e, Some(e.0)))?,
+    };
     let complaints = found.complaints.into_iter();
     let complaints = complaints.map(|(path, e)| (path, e.to_string()));
     into.complaints.extend(complaints);

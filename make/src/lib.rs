@@ -9,6 +9,7 @@
 //! ```text
 //! tree.rs      the tree
 //! host.rs      a directory of the host into it
+//!   told.rs      as another process tells it
 //! layer.rs     tar archives into it, with OCI's whiteouts
 //! oci/         the layers of a container image, in a directory or an archive
 //! piece.rs     a file in a file
@@ -72,6 +73,7 @@ mod settle;
 mod sigpipe;
 mod superblock;
 pub mod table;
+pub mod told;
 mod tool;
 mod tree;
 mod xattrs;

@@ -4,6 +4,7 @@
 
 use crate::error::{Error, Result};
 use crate::order::Order;
+use crate::told::Telling;
 use crate::tool::Tool;
 use std::fs::File;
 use std::io::{self, Read};
@@ -61,8 +62,8 @@ pub trait Means: Sync {
         File::open(path)
     }
 
-    /// A file in a directory of container images, or below that, for reading; as often as
-    /// somebody asks.
+    /// A file in a directory of container images, or in one that was told, or below that, for
+    /// reading; as often as somebody asks.
     fn open_in(&self, dir: &Path, name: &Path) -> io::Result<File> {
         open_at_once(&dir.join(name))
     }
@@ -70,6 +71,12 @@ pub trait Means: Sync {
     /// Whether this directory holds what `docker save` writes, if somebody else has looked:
     /// then nobody does here.
     fn is_saved(&self, _dir: &Path) -> Option<bool> {
+        None
+    }
+
+    /// What is in a directory, if this process does not look into it: once for each time that
+    /// it is named. Its files are had by [`Self::open_in`].
+    fn told(&self, _dir: &Path) -> Option<Box<Telling<'_>>> {
         None
     }
 

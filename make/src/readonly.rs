@@ -98,7 +98,7 @@ pub fn squashfs(
                 source,
                 ..
             } = *filling;
-            let emit = Emit::new(tree, to, by.observer, times, Sys(&HOST), source);
+            let emit = Emit::new(tree, to, by, times, Sys(&HOST), source);
             emit.within(limits::of(target)).all();
         };
         pack(emit, &mut out, by.observer)

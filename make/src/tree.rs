@@ -1,5 +1,6 @@
 //! The files of an image to be, before there is an image.
 
+use super::told::Had;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::Arc;
@@ -16,6 +17,8 @@ pub enum Content {
     /// In the file of that name below the source directory. What else it has
     /// (attributes, flags) is read together with them.
     Host(Vec<u8>),
+    /// The same, of a directory that is not opened here: what else it has was told.
+    Told(Vec<u8>, Box<Had>),
     /// In parts of a file: where they go, where they are, how long they are.
     Parts(Arc<File>, Vec<(u64, u64, u64)>),
 }

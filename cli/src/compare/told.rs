@@ -31,6 +31,7 @@ pub struct Wanted {
     pub content: bool,
     pub targets: bool,
     pub xattrs: bool,
+    /// And which directories are roots of subvolumes.
     pub flags: bool,
     /// Nobody looks into these.
     pub excludes: Vec<OsString>,
@@ -70,8 +71,10 @@ pub struct Entry {
     pub target: Known<Vec<u8>>,
     /// Packed, as [`tane_linux::Xattrs`] has them.
     pub xattrs: Known<Vec<u8>>,
-    /// As chattr(1) writes them.
+    /// As chattr(1) writes them; `stat` has them too.
     pub flags: Known<Vec<u8>>,
+    /// The root of a subvolume, if that was looked for.
+    pub is_subvolume: bool,
     /// For reading.
     pub content: Known<Fd<'static>>,
 }
@@ -215,7 +218,7 @@ impl Message<'_> {
     }
 
     fn stat(&mut self) -> Option<Stat> {
-        let mut numbers = [0; 16];
+        let mut numbers = [0; 18];
         for number in &mut numbers {
             *number = self.long()?;
         }
@@ -238,7 +241,10 @@ impl Message<'_> {
             atime: time(0),
             mtime: time(2),
             ctime: time(4),
-            flags: Flags::default(),
+            flags: Flags {
+                bits: times[6] as u32,
+                project: times[7] as u32,
+            },
         })
     }
 
@@ -251,6 +257,7 @@ impl Message<'_> {
             target: self.known(Self::string)?,
             xattrs: self.known(Self::string)?,
             flags: self.known(Self::string)?,
+            is_subvolume: self.long()? != 0,
             content: self.known(|message| {
                 let fd = message.fds.next()?.into_raw_fd();
                 Some(Fd::new(Sys(&HOST), fd))
@@ -269,6 +276,7 @@ impl Entry {
             target: Err(e),
             xattrs: Err(e),
             flags: Err(e),
+            is_subvolume: false,
             content: Err(e),
         }
     }

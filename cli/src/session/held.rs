@@ -5,6 +5,7 @@
 use super::asker::is_readable;
 use super::opener::Opener;
 use super::{scratch, Access};
+use crate::compare::told::Told;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use std::fs::File;
@@ -23,6 +24,8 @@ struct Held {
     temporary: Option<(PathBuf, File)>,
     /// What an image is made of, once for each time that it is named.
     sources: Vec<(PathBuf, io::Result<File>)>,
+    /// Lines to who tells what is in directories, once for each time that they are named.
+    told: Vec<(PathBuf, File)>,
     /// One for each file system that archives go to.
     spools: Vec<Spool>,
 }
@@ -31,6 +34,7 @@ static HELD: Mutex<Held> = Mutex::new(Held {
     images: Vec::new(),
     temporary: None,
     sources: Vec::new(),
+    told: Vec::new(),
     spools: Vec::new(),
 });
 
@@ -115,13 +119,30 @@ fn await_writer(pipe: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// One in a directory of them.
+/// One in a directory of them. That it was read is not to be seen, where that may be so.
 pub fn source_in(dir: &Path, name: &Path) -> io::Result<File> {
     let path = dir.join(name);
     match OPENER.get() {
-        Some(opener) => opener.open(&path, false, 0),
+        Some(opener) => match opener.open(&path, false, libc::O_NOATIME) {
+            // It is somebody else's.
+            Err(e) if e.raw_os_error() == Some(libc::EPERM) => opener.open(&path, false, 0),
+            other => other,
+        },
         None => open_at_once(&path),
     }
+}
+
+/// At the other end of this line somebody tells what is in a directory.
+pub(super) fn tell_by(dir: PathBuf, line: File) {
+    held(|held| held.told.push((dir, line)));
+}
+
+/// What is in one, if this process does not look into it.
+pub fn told(dir: &Path) -> Option<Told> {
+    held(|held| {
+        let at = held.told.iter().position(|(known, _)| known == dir)?;
+        Some(Told::new(held.told.remove(at).1))
+    })
 }
 
 /// A file to unpack into.

@@ -169,6 +169,10 @@ pub(super) fn enter(
             let (dirs, files): (Vec<_>, Vec<_>) = sources.partition(|path| path.is_dir());
             let systems = needs.fills.as_ref().map_or(1, |fills| fills.systems);
             held::hold_sources(&files, systems);
+            for dir in needs.told.drain(..) {
+                let line = teller::start_for_image(&dir, global)?;
+                held::tell_by(dir, line);
+            }
             if !dirs.is_empty() {
                 held::open_by(opener::start(Jail::new(), &[], &dirs, global)?);
                 needs.handed = true;

@@ -44,7 +44,10 @@ pub use begin::{begin, begun_with, declare_images, Written};
 pub use end::End;
 pub use filler::{fill_elsewhere, Fills};
 pub use gofer::{gofer, keep_only, lender};
-pub use held::{open as open_held, source as open_source, source_in as open_source_in, spool};
+pub use held::{
+    open as open_held, source as open_source, source_in as open_source_in, spool,
+    told as told_source,
+};
 pub use here::Here;
 use image::open_image;
 pub use image::Opened;

@@ -22,7 +22,8 @@ mod tests;
 /// Longest request: flags of open(2) in four bytes, and a path (PATH_MAX, with its NUL).
 const LONGEST: usize = 4 + 4095;
 /// What may be asked for beside reading, or reading and writing. Nothing makes files.
-const FLAGS: i32 = libc::O_RDWR | libc::O_DIRECT | libc::O_EXCL | libc::O_NOFOLLOW;
+const FLAGS: i32 =
+    libc::O_RDWR | libc::O_DIRECT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_NOATIME;
 /// Never waited for, whether somebody asks for that or not: a fifo, a lease.
 const ALWAYS: i32 = libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY;
 

@@ -30,6 +30,23 @@ pub fn start(path: &Path, wanted: &Wanted, global: &Global) -> Result<Told> {
     line.map(Told::new)
 }
 
+/// Start one that tells what an image is to be made of; the line to it. Before the jail is
+/// entered.
+pub(super) fn start_for_image(dir: &Path, global: &Global) -> Result<File> {
+    let wanted = Wanted {
+        targets: true,
+        xattrs: true,
+        flags: true,
+        ..Wanted::names(usize::MAX)
+    };
+    // The directory that a symlink leads to.
+    let path = dir.join("");
+    let places = [path.clone()];
+    fork(&places, global, |line, _| {
+        tell(line, &path, &wanted, || Ok(true))
+    })
+}
+
 /// Start those of a session, which read what lies beneath these. Before the jail is entered.
 pub(super) fn start_for_session(shared: &[PathBuf], global: &Global) -> Result<()> {
     for _ in 0..AT_ONCE {

@@ -349,22 +349,28 @@ pub fn said(e: Error) -> Failure {
 }
 
 /// What takes archives apart does so in a jail in which it opens nothing: they are open before,
-/// or who opens files in a directory of container images is another process. Who reads an
-/// ordinary directory opens what is in there, and takes nothing apart but layers on top of it.
+/// or who opens files in a directory of container images is another process. Who reads ordinary
+/// directories alone opens what is in there, and takes nothing apart. If there is both, another
+/// process tells what is in them, and their files are handed over as well.
 pub fn reads<'p>(
     mut needs: Needs,
     sources: impl Iterator<Item = &'p PathBuf>,
     global: &Global,
 ) -> Result<Needs> {
-    let mut are_met = true;
+    let (mut plain, mut are_alone) = (Vec::new(), true);
     for path in sources {
-        are_met &= !path.is_dir() || is_container_layout(path) || saved::is_it(path, global)?;
+        match path.is_dir() && !is_container_layout(path) && !saved::is_it(path, global)? {
+            true => plain.push(path),
+            false => are_alone = false,
+        }
         needs = needs.read(path);
     }
-    Ok(match are_met {
-        true => needs.holds(),
-        false => needs,
-    })
+    if are_alone && !plain.is_empty() {
+        return Ok(needs);
+    }
+    Ok(plain
+        .into_iter()
+        .fold(needs.holds(), |needs, dir| needs.told(dir)))
 }
 
 /// Into a jail, for what reads archives and for the programs. Those of squashfs and erofs

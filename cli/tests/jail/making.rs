@@ -266,6 +266,11 @@ fn whoever_takes_an_archive_apart_opens_nothing_not_even_the_archive() {
         b"[[partition]]\nfs = 'ext4'\nsource = 'oci'\nlayer = ['tree.tar']\n\
           [[partition]]\ncopy-blocks = 'tree.tar.gz'\n",
     );
+    s.write(
+        "beside.toml",
+        b"[[partition]]\nfs = 'ext4'\nsource = 'tree'\n\
+          [[partition]]\nfs = 'ext4'\nsource = 'tree.tar'\n",
+    );
     for source in [
         "tree.tar",
         "tree.tar.gz",
@@ -273,6 +278,7 @@ fn whoever_takes_an_archive_apart_opens_nothing_not_even_the_archive() {
         "saved",
         "pipe",
         "disk.toml",
+        "beside.toml",
     ] {
         let command = making_of(&s, source);
         if source == "pipe" {
@@ -283,6 +289,7 @@ fn whoever_takes_an_archive_apart_opens_nothing_not_even_the_archive() {
         let temporary = std::env::var("TMPDIR").unwrap_or("/var/tmp".into());
         for name in [
             &s.join("tree.tar"),
+            &s.join("tree"),
             &s.join("tree/file"),
             &s.join("oci"),
             &s.join("oci/index.json"),
@@ -296,7 +303,7 @@ fn whoever_takes_an_archive_apart_opens_nothing_not_even_the_archive() {
             }
         }
     }
-    // A directory that is none of container images is read by who opens it.
+    // A directory alone that is none of container images is read by who opens it.
     let command = making_of(&s, "tree-too");
     let mut thread = Prisoner::behind(command.0.id(), 1);
     let own = path(&s.join("tree-too/manifest.json"));
@@ -332,4 +339,72 @@ fn whoever_opens_the_files_of_a_container_image_opens_none_beside_them() {
     ] {
         assert!(asked(name, flags).is_err(), "{name}");
     }
+}
+
+#[test]
+fn a_directory_that_another_process_tells_becomes_the_same_image() {
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    beside(&s);
+    s.write("tree/a/small", b"a file");
+    s.write("tree/a/large", &vec![7; 3 << 20]);
+    s.write("tree/gone", b"what the layer removes");
+    s.write("tree/z/last", b"at the end");
+    std::fs::hard_link(s.join("tree/a/small"), s.join("tree/second")).expect("a link");
+    std::os::unix::fs::symlink("a/small", s.join("tree/symlink")).expect("a link");
+    succeed(s.tool("mkfifo").arg(s.join("tree/fifo")));
+    for name in ["tree/a", "tree/a/large"] {
+        let mut set = s.tool("setfattr");
+        set.args(["-n", "user.kept", "-v", "kept"])
+            .arg(s.join(name));
+        succeed(&mut set);
+    }
+    s.write("layer/.wh.gone", b"");
+    s.write("layer/b/new", b"of the layer");
+    succeed(&mut s.command("tar", "-C layer -cf layer.tar ."));
+    std::os::unix::fs::symlink("tree", s.join("leads")).expect("a link");
+    let make = |image: &str, source: &str, jail: &[&str]| {
+        let mut command = s.tane();
+        command
+            .args(jail)
+            .args(["make-image", "--epoch=1700000000"]);
+        command.args([source, image, "--layer=layer.tar"]);
+        succeed(&mut command);
+        s.read(image)
+    };
+    let told = make("out/told.img", "tree", &[]);
+    assert!(told == make("out/read.img", "tree", &["--no-jail"]));
+    assert!(told == make("out/led.img", "leads", &[]));
+    let has = |path: &str| {
+        let mut command = s.tane();
+        succeed(command.args(["cat", &format!("out/told.img:{path}")])).stdout
+    };
+    assert_eq!(has("/second"), b"a file");
+    assert_eq!(has("/b/new"), b"of the layer");
+    let mut command = s.tane();
+    command.args(["xattr", "get", "user.kept", "out/told.img:/a"]);
+    assert_eq!(succeed(&mut command).stdout, b"kept");
+}
+
+#[test]
+fn what_cannot_be_read_beside_an_archive_is_named() {
+    // SAFETY: no memory involved.
+    if !has_kernel() || unsafe { libc::geteuid() } == 0 {
+        eprintln!("skipped: root reads everything");
+        return;
+    }
+    let s = Scratch::new();
+    beside(&s);
+    s.write("tree/closed/file", b"a file");
+    s.write("layer/new", b"of the layer");
+    succeed(&mut s.command("tar", "-C layer -cf layer.tar ."));
+    succeed(s.tool("chmod").arg("0").arg(s.join("tree/closed")));
+    let mut command = s.tane();
+    command.args(["make-image", "tree", "out/new.img", "--layer=layer.tar"]);
+    let output = command.output().expect("tane");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("closed"), "{said}");
 }

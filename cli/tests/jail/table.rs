@@ -152,6 +152,11 @@ const VERBS: &[Verb] = &[
     verb('P', 1, &["make-image", "oci", "out/made.img"]),
     verb('P', 1, &["make-image", "oci.toml", "out/made.img"]),
     verb('P', 1, &["make-image", "saved", "out/made.img"]),
+    verb(
+        'P',
+        1,
+        &["make-image", "tree", "--layer=tree.tar", "out/made.img"],
+    ),
     Verb {
         who: Who::Step,
         ..verb('L', 2, &["resize", "written.img", "48M"])

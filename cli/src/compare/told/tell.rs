@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 use tane_copy::patterns::Excludes;
-use tane_linux::{split, Entries, Errno, Fd, Flags, Kind, Root, Stat, Sys, Xattrs};
+use tane_linux::{is_subvolume, split, Entries, Errno, Fd, Flags, Kind, Root, Stat, Sys, Xattrs};
 
 /// A message is sent when it has so many bytes.
 const FULL: usize = 32 << 10;
@@ -64,6 +64,8 @@ impl Draft {
             self.long(time.sec as u64);
             self.long(time.nsec.into());
         }
+        self.long(stat.flags.bits.into());
+        self.long(stat.flags.project.into());
     }
 
     fn entry(&mut self, entry: Entry) {
@@ -74,6 +76,7 @@ impl Draft {
         self.known(entry.target, |draft, target| draft.string(&target));
         self.known(entry.xattrs, |draft, packed| draft.string(&packed));
         self.known(entry.flags, |draft, letters| draft.string(&letters));
+        self.long(entry.is_subvolume.into());
         self.known(entry.content, |draft, fd| draft.fds.push(fd.into_raw()));
     }
 
@@ -183,6 +186,15 @@ pub(super) fn refuse(
     draft.send(line)
 }
 
+impl Entry {
+    fn has(&mut self, flags: Flags) {
+        self.flags = Ok(flags.letters());
+        if let Ok(stat) = &mut self.stat {
+            stat.flags = flags;
+        }
+    }
+}
+
 /// What there is to be told of an entry, and what is in it, of a directory.
 fn look(
     (dir, name): (&Fd<'static>, &CStr),
@@ -222,10 +234,10 @@ fn look(
     if kind == Kind::File && (wanted.content || wanted.flags) {
         let file = sys.openat(dir, name, nonblocking, 0);
         if wanted.flags {
-            entry.flags = match &file {
-                Ok(file) => Ok(Flags::of(file).letters()),
-                Err(e) => Err(*e),
-            };
+            match &file {
+                Ok(file) => entry.has(Flags::of(file)),
+                Err(e) => entry.flags = Err(*e),
+            }
         }
         if wanted.content {
             entry.content = file;
@@ -237,7 +249,8 @@ fn look(
     match list((dir, name), stat.identity(), above, path.len()) {
         Ok(open) => {
             if wanted.flags {
-                entry.flags = Ok(Flags::of(&open.fd).letters());
+                entry.has(Flags::of(&open.fd));
+                entry.is_subvolume = is_subvolume(&open.fd, stat.ino);
             }
             (entry, Some(open))
         }

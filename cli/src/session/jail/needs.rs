@@ -34,6 +34,8 @@ pub struct Needs {
     /// What is read is opened before the jail is entered.
     pub(super) holds: bool,
     pub(super) handed: bool,
+    /// Directories of which a process of its own tells what is in them, once for each time.
+    pub(super) told: Vec<PathBuf>,
     /// Kernels are booted at any time, for images that are opened like this.
     pub(super) session: Option<Access>,
     /// Of a session: directories of what is shared are listed or compared.
@@ -171,6 +173,12 @@ impl Needs {
     /// directories by a process of its own.
     pub fn holds(mut self) -> Self {
         self.holds = true;
+        self
+    }
+
+    /// Of what is held: a process of its own tells what is in this directory.
+    pub fn told(mut self, dir: &Path) -> Self {
+        self.told.push(dir.into());
         self
     }
 
