@@ -134,8 +134,8 @@ pub unsafe extern "C" fn tane_mptcp_add_endpoint(
 
 #[no_mangle]
 pub unsafe extern "C" fn tane_mptcp_remove_endpoint(kernel: *mut TaneKernel, id: u32) -> i32 {
-    // SAFETY: as tane.h says.
     done(|| {
+        // SAFETY: as tane.h says.
         let mptcp = unsafe { mptcp(kernel) }?;
         // 0 is each connection's first address, which is no endpoint.
         let id = u8::try_from(id).ok().filter(|id| *id != 0);

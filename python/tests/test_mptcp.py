@@ -65,8 +65,9 @@ def test_endpoints_and_limits_are_what_the_kernel_has() -> None:
 def test_a_connection_takes_every_wire_that_it_may() -> None:
     with tane.Kernel() as a, tane.Kernel() as b:
         here, there = a.network, b.network
-        for wire in range(2):
-            for number, nic in enumerate(here.pair(there), 1):
+        wires = [here.pair(there) for _ in range(2)]
+        for wire, ends in enumerate(wires):
+            for number, nic in enumerate(ends, 1):
                 nic.add_address(f"10.0.{wire}.{number}/24")
                 nic.up()
         # A way that only what is bound to its interface takes.
