@@ -9,11 +9,12 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 )
 
-// Conn is a TCP connection of a kernel's, or a UDP socket that is connected: a [net.Conn].
+// Conn is a connection by TCP or MPTCP of a kernel's, or a UDP socket that is connected: a [net.Conn].
 // Errors are a *[net.OpError], deadlines are those of package net.
 type Conn struct {
 	*socket
@@ -48,7 +49,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	n, _, err := c.receive(p, nil)
-	if n == 0 && err == nil && c.network[:3] == "tcp" {
+	if n == 0 && err == nil && c.network[:3] != "udp" {
 		return 0, io.EOF
 	}
 	return n, c.fail("read", err)
@@ -90,7 +91,7 @@ func (c *Conn) LocalAddr() net.Addr { return c.local }
 // RemoteAddr is the other end's.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
-// Listener waits for TCP connections to a kernel: a [net.Listener].
+// Listener waits for connections by TCP or MPTCP to a kernel: a [net.Listener].
 type Listener struct {
 	*socket
 	network string
@@ -172,7 +173,7 @@ func wants(network string, ip netip.Addr) bool {
 
 func kindOf(network string) (int, error) {
 	switch network {
-	case "tcp", "tcp4", "tcp6":
+	case "tcp", "tcp4", "tcp6", "mptcp", "mptcp4", "mptcp6":
 		return syscall.SOCK_STREAM, nil
 	case "udp", "udp4", "udp6":
 		return syscall.SOCK_DGRAM, nil
@@ -180,12 +181,19 @@ func kindOf(network string) (int, error) {
 	return 0, net.UnknownNetworkError(network)
 }
 
+// ported is the network that has these ports.
+func ported(network string) string { return strings.TrimPrefix(network, "mp") }
+
 func (n *Network) opened(network string, kind int, at netip.AddrPort) (*socket, error) {
 	family := syscall.AF_INET6
 	if at.Addr().Unmap().Is4() {
 		family = syscall.AF_INET
 	}
-	return newSocket(n.kernel, family, kind)
+	protocol := 0
+	if strings.HasPrefix(network, "mptcp") {
+		protocol = ipprotoMPTCP
+	}
+	return newSocket(n.kernel, family, kind, protocol)
 }
 
 // Dial is [Network.DialContext] without an end.
@@ -194,7 +202,7 @@ func (n *Network) Dial(network, address string) (net.Conn, error) {
 }
 
 // DialContext connects from the kernel: to the first address of the name's that answers. Networks
-// are tcp, udp and these with 4 or 6. It is what [net/http.Transport] has a field for.
+// are tcp, mptcp (several paths: [MPTCP]), udp and these with 4 or 6. It is what [net/http.Transport] has a field for.
 func (n *Network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	fail := func(to net.Addr, err error) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: to, Err: err}
@@ -270,7 +278,7 @@ func (*timeout) Temporary() bool   { return true }
 func (*timeout) Is(err error) bool { return err == context.DeadlineExceeded }
 
 // Listen waits for connections at an address of the kernel's: "127.0.0.1:80", ":80" (all of them,
-// of IPv4 and IPv6), "[::1]:0" (any port that is free). Networks are tcp, tcp4 and tcp6.
+// of IPv4 and IPv6), "[::1]:0" (any port that is free). Networks are tcp, mptcp and these with 4 or 6.
 func (n *Network) Listen(network, address string) (net.Listener, error) {
 	s, err := n.bound(network, address, syscall.SOCK_STREAM)
 	if err != nil {
@@ -306,7 +314,7 @@ func (n *Network) bound(network, address string, wanted int) (*socket, error) {
 	at := netip.AddrPort{}
 	host, service, err := net.SplitHostPort(address)
 	if err == nil && host == "" {
-		port, err := net.LookupPort(network, service)
+		port, err := net.LookupPort(ported(network), service)
 		if err != nil {
 			return fail(err)
 		}

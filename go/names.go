@@ -79,7 +79,7 @@ func (n *Network) resolve(
 	if err != nil {
 		return nil, err
 	}
-	port, err := net.DefaultResolver.LookupPort(ctx, network, service)
+	port, err := net.DefaultResolver.LookupPort(ctx, ported(network), service)
 	if err != nil {
 		return nil, err
 	}

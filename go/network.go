@@ -264,6 +264,26 @@ func (l *Link) IsRunning() (bool, error) {
 	return running == 1, err
 }
 
+// Index is the kernel's number for it.
+func (l *Link) Index() (int, error) {
+	index := C.int(0)
+	err := l.do(func(_ *arena, name *C.char) C.int {
+		index = C.tane_link_index(l.kernel.handle, name)
+		return index
+	})
+	return int(index), err
+}
+
+// AddRoute sends what is for a network by way of a gateway by this interface, as far as no way with
+// a smaller metric serves, as those of [Network.AddRoute] have (0). What is bound to the interface
+// takes it in any case.
+func (l *Link) AddRoute(network netip.Prefix, gateway netip.Addr, metric int) error {
+	return l.do(func(memory *arena, name *C.char) C.int {
+		return C.tane_link_add_route(l.kernel.handle, name, memory.text(network.String()),
+			memory.text(gateway.String()), C.uint32_t(metric))
+	})
+}
+
 // Impair has what it sends be late, lost, cut to a rate and so on, as tc-netem(8) does:
 // "delay=100ms,jitter=5ms,loss=1%,duplicate=1%,corrupt=1%,rate=2mbit,limit=1000,seed=7", or some of
 // these; "" as it is again.

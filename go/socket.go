@@ -35,6 +35,9 @@ type socket struct {
 
 const nameSize = 28
 
+// Package syscall has it not.
+const ipprotoMPTCP = 262
+
 // sockaddr is an address as Linux has it.
 func sockaddr(to netip.AddrPort) []byte {
 	name := make([]byte, nameSize)
@@ -72,10 +75,10 @@ func failure(result C.int64_t) error {
 	return nil
 }
 
-func newSocket(kernel *Kernel, family, kind int) (*socket, error) {
+func newSocket(kernel *Kernel, family, kind, protocol int) (*socket, error) {
 	var handle *C.struct_tane_socket
 	err := failure(C.int64_t(C.tane_socket(kernel.handle, C.int(family),
-		C.int(kind|syscall.SOCK_NONBLOCK), 0, &handle)))
+		C.int(kind|syscall.SOCK_NONBLOCK), C.int(protocol), &handle)))
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}

@@ -1408,6 +1408,9 @@ int tane_link_mtu(struct tane_kernel *kernel, const char *name, uint32_t mtu);
 /* 1 if it is up and somebody is at the other end of its wire, else 0. */
 int tane_link_is_running(struct tane_kernel *kernel, const char *name);
 
+/* The kernel's number for it, from 1. */
+int tane_link_index(struct tane_kernel *kernel, const char *name);
+
 /*
  * Give it an address, such as "10.0.0.2/24" or "fd00::2/64", or take it away.
  *
@@ -1441,6 +1444,14 @@ int tane_route_add(struct tane_kernel *kernel, const char *network,
 		   const char *gateway);
 
 /*
+ * The same by this interface, as far as no way with a smaller metric serves, as those of
+ * tane_route_add() have (0). What is bound to the interface takes it in any case.
+ */
+int tane_link_add_route(struct tane_kernel *kernel, const char *name,
+			const char *network, const char *gateway,
+			uint32_t metric);
+
+/*
  * Give the addresses that a name has in the kernel's network, as texts, each with a NUL,
  * one behind the other: by /etc/hosts and the resolvers of /etc/resolv.conf in the
  * kernel's root, which tane_nic_user() writes if it is not there. Waits for their
@@ -1455,6 +1466,67 @@ int tane_route_add(struct tane_kernel *kernel, const char *network,
  */
 int64_t tane_lookup(struct tane_kernel *kernel, const char *name,
 		    char *addresses, size_t len);
+
+/* What an address is for, in connections over several paths (MPTCP). */
+/* The other end is told of it, and may begin further paths to it. */
+#define TANE_MPTCP_SIGNAL 1
+/* Connections begin further paths from it. */
+#define TANE_MPTCP_SUBFLOW 2
+/* Its paths are taken when there are no others. */
+#define TANE_MPTCP_BACKUP 4
+/* From it to all addresses of the other end that are known; not with SIGNAL. */
+#define TANE_MPTCP_FULLMESH 8
+/* Told alone: the kernel found it by itself, of a path that the other end began. */
+#define TANE_MPTCP_IMPLICIT 16
+
+/* An address that connections may take. */
+struct tane_mptcp_endpoint {
+	/* The kernel's number for it, from 1. */
+	uint32_t id;
+	/* TANE_MPTCP_ bits. */
+	uint32_t flags;
+	/* tane_link_index() of the interface that it is bound to; 0: none. */
+	uint32_t link;
+	char address[48];
+};
+
+/*
+ * Have connections of MPTCP take an address, such as "10.0.2.1" or "fd00::2", those that
+ * there are already, too. What goes from there goes by the interface of the name
+ * link, where there is a route by it; or, for NULL, as the kernel's routes say. Sockets of
+ * MPTCP are tane_socket()'s, with IPPROTO_MPTCP.
+ *
+ * -EPROTONOSUPPORT  the kernel's image has no MPTCP (default has), as for all that follows
+ * -EEXIST           it is there
+ * -ERANGE           there are 8
+ * -EINVAL           the text is no address, or flags contradict each other
+ * -ENODEV           there is no such interface
+ */
+int tane_mptcp_add_endpoint(struct tane_kernel *kernel, const char *link,
+			    const char *address, uint32_t flags);
+
+/*
+ * Have connections take it no longer, by its id, or all of them: paths that do end.
+ *
+ * -EINVAL  there is none of this number
+ */
+int tane_mptcp_remove_endpoint(struct tane_kernel *kernel, uint32_t id);
+int tane_mptcp_clear(struct tane_kernel *kernel);
+
+/* Those there are, by their numbers: how many, at most count. There are no more than 8. */
+int64_t tane_mptcp_endpoints(struct tane_kernel *kernel,
+			     struct tane_mptcp_endpoint *endpoints, size_t count);
+
+/*
+ * How many paths a connection may have beside the first one (2 in a new kernel), and of them
+ * how many to addresses of which the other end tells (0).
+ *
+ * -EINVAL  more than 8
+ */
+int tane_mptcp_limits(struct tane_kernel *kernel, uint32_t *subflows,
+		      uint32_t *accepted);
+int tane_mptcp_set_limits(struct tane_kernel *kernel, uint32_t subflows,
+			  uint32_t accepted);
 
 /*
  * A socket of the kernel's, of any kind that its socket(2) makes. Addresses are Linux's
@@ -1525,6 +1597,49 @@ int tane_socket_poll_fd(struct tane_socket *socket);
 
 /* Calls of other threads on it MUST be over. */
 void tane_socket_close(struct tane_socket *socket);
+
+/* What MPTCP says of a connection. */
+struct tane_mptcp_info {
+	size_t size;
+	/* Bytes that were sent, again ones included; of them, again by another path. */
+	uint64_t bytes_sent;
+	uint64_t bytes_retransmitted;
+	/* Bytes that the other end has acknowledged. */
+	uint64_t bytes_acked;
+	/* Bytes that came and were new. */
+	uint64_t bytes_received;
+};
+
+/* A path of a connection, which is a connection of TCP's, and what that says of it. */
+struct tane_mptcp_path {
+	/* No other path of this connection has or had it. */
+	uint32_t id;
+	/* The round trip's time, smoothed, and the shortest one of late, in microseconds. */
+	uint32_t rtt;
+	uint32_t min_rtt;
+	/* In segments. */
+	uint32_t congestion_window;
+	/* Segments that were sent again. */
+	uint32_t retransmits;
+	/* Its ends here and there: "10.0.0.1:4000", "[fd00::1]:4000". */
+	char local[64];
+	char remote[64];
+	uint64_t bytes_sent;
+	uint64_t bytes_acked;
+	uint64_t bytes_received;
+	/* How fast it was lately delivered, in bytes a second. */
+	uint64_t delivery_rate;
+};
+
+/*
+ * Which paths a socket of MPTCP takes, and what went by each, at one time. Returns how many there
+ * are, at most count; a connection has no more than 9. info MAY be NULL.
+ *
+ * -EOPNOTSUPP or -ENOPROTOOPT  it is of another kind, or went on by TCP alone, as the
+ *                              other end has no MPTCP
+ */
+int64_t tane_mptcp_info(struct tane_socket *socket, struct tane_mptcp_info *info,
+			struct tane_mptcp_path *paths, size_t count);
 
 /* ---- memory ---- */
 

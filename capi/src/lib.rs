@@ -20,6 +20,7 @@
 //! dir.rs      tane_opendir and what follows
 //! net.rs      tane_nic_*
 //! link.rs     tane_link_*, tane_route_add, tane_lookup
+//! mptcp.rs    tane_mptcp_*
 //! socket.rs   tane_socket and what follows
 //! memory.rs   tane_buffer_*, tane_map and what follows
 //! jail.rs     tane_jail
@@ -57,6 +58,7 @@ mod make;
 mod memory;
 mod module;
 mod mount;
+mod mptcp;
 mod net;
 mod pass;
 mod path;

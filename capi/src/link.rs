@@ -12,7 +12,7 @@ use tane::net::{Impairment, Link, NoImpairment};
 ///
 /// # Safety
 /// As tane.h says.
-unsafe fn link(kernel: *mut TaneKernel, name: *const c_char) -> Result<Link> {
+pub unsafe fn link(kernel: *mut TaneKernel, name: *const c_char) -> Result<Link> {
     // SAFETY: as tane.h says.
     let (kernel, name) = unsafe { (handle(kernel)?.local()?, bytes(name)?) };
     Ok(kernel.link(&name.to_string_lossy())?)
@@ -44,6 +44,12 @@ pub unsafe extern "C" fn tane_link_mtu(
 pub unsafe extern "C" fn tane_link_is_running(kernel: *mut TaneKernel, name: *const c_char) -> i32 {
     // SAFETY: as tane.h says.
     answer(|| Ok(unsafe { link(kernel, name) }?.is_running()?.into()))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn tane_link_index(kernel: *mut TaneKernel, name: *const c_char) -> i32 {
+    // SAFETY: as tane.h says.
+    answer(|| Ok(unsafe { link(kernel, name) }?.index() as i32))
 }
 
 /// `ADDRESS/BITS`; without bits, all of them.
@@ -118,6 +124,22 @@ pub unsafe extern "C" fn tane_link_impair(
             .parse()
             .map_err(|e: NoImpairment| Failure::new(libc::EINVAL, e.to_string()))?;
         Ok(link.impair(&how)?)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn tane_link_add_route(
+    kernel: *mut TaneKernel,
+    name: *const c_char,
+    network: *const c_char,
+    gateway: *const c_char,
+    metric: u32,
+) -> i32 {
+    // SAFETY: as tane.h says.
+    done(|| unsafe {
+        let Network(network, bits) = parsed(network)?;
+        let Network(gateway, _) = parsed(gateway)?;
+        Ok::<_, Failure>(link(kernel, name)?.add_route(network, bits, gateway, metric)?)
     })
 }
 

@@ -10,9 +10,9 @@ use std::os::fd::AsRawFd;
 use tane::net::Socket;
 use tane::Ready;
 
-pub struct TaneSocket(Socket);
+pub struct TaneSocket(pub Socket);
 
-fn failed(action: &'static str) -> impl Fn(io::Error) -> Failure {
+pub fn failed(action: &'static str) -> impl Fn(io::Error) -> Failure {
     move |error| Failure::of_errno(tane::errno_or_guess(&error), action)
 }
 

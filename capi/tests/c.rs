@@ -162,6 +162,15 @@ fn networks_keep_the_promises_of_the_header() {
 }
 
 #[test]
+fn connections_over_several_paths_keep_the_promises_of_the_header() {
+    let scratch = Scratch::new("mptcp");
+    let program = cc(&scratch, "tests/mptcp.c", SHARED);
+    if let Some(kernel) = tane_test_support::image("default") {
+        run(start(&program).env("TANE_IMAGE", kernel));
+    }
+}
+
+#[test]
 fn the_cat_example_prints_a_file() {
     let scratch = Scratch::new("cat");
     let program = cc(&scratch, "examples/cat.c", SHARED);

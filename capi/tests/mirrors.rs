@@ -160,6 +160,9 @@ fn the_library_reads_the_structure_of_the_header() {
         ),
         ("net", "RawNicOptions", "tane_nic_options"),
         ("net", "RawUserNetwork", "tane_user_network"),
+        ("mptcp", "RawEndpoint", "tane_mptcp_endpoint"),
+        ("mptcp", "RawInfo", "tane_mptcp_info"),
+        ("mptcp", "RawPath", "tane_mptcp_path"),
     ] {
         let (file, begin) = (
             format!("capi/src/{file}.rs"),

@@ -28,6 +28,13 @@ impl Cidr {
         (prefix <= bits(&address)).then_some(Self { address, prefix })
     }
 
+    /// All addresses of the same version of IP.
+    pub fn all_like(address: &IpAddr) -> Self {
+        let prefix = 0;
+        let address = *address;
+        Self { address, prefix }.network()
+    }
+
     pub fn is_v6(&self) -> bool {
         self.address.is_ipv6()
     }

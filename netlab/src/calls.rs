@@ -6,9 +6,10 @@ use tane::net::Socket;
 
 /// Of one call.
 const PIECE: usize = 64 << 10;
-pub static ZEROES: [u8; PIECE] = [0; PIECE];
 
 thread_local! {
+    /// What is sent: no part of the program's file, as a constant would be.
+    static ZEROES: Vec<u8> = vec![0; PIECE];
     /// For what nobody looks at.
     static ROOM: RefCell<Vec<u8>> = RefCell::new(vec![0; PIECE]);
 }
@@ -23,15 +24,17 @@ pub fn ready<T>(result: io::Result<T>) -> io::Result<Option<T>> {
 
 /// As much of so many bytes as there is room for.
 pub fn send(socket: &Socket, bytes: u64) -> io::Result<u64> {
-    let mut sent = 0;
-    while sent < bytes {
-        let piece = &ZEROES[..(bytes - sent).min(PIECE as u64) as usize];
-        match ready(socket.send(piece, None, libc::MSG_DONTWAIT))? {
-            Some(n) => sent += n as u64,
-            None => break,
+    ZEROES.with(|zeroes| {
+        let mut sent = 0;
+        while sent < bytes {
+            let piece = &zeroes[..(bytes - sent).min(PIECE as u64) as usize];
+            match ready(socket.send(piece, None, libc::MSG_DONTWAIT))? {
+                Some(n) => sent += n as u64,
+                None => break,
+            }
         }
-    }
-    Ok(sent)
+        Ok(sent)
+    })
 }
 
 /// As much as has come, up to so many bytes, and whether that was the end.

@@ -1,6 +1,6 @@
 //! A flow of datagrams: numbered, of one size, one after the other at a rate; and who counts them.
 
-use crate::calls::{ready, ZEROES};
+use crate::calls::ready;
 use crate::report::DatagramReport;
 use std::cell::RefCell;
 use std::io;
@@ -126,7 +126,7 @@ impl Datagrams {
             let datagram = &mut room[..self.size];
             let number = self.sent.len() as u64;
             datagram[..NUMBER].copy_from_slice(&number.to_be_bytes());
-            datagram[NUMBER..].copy_from_slice(&ZEROES[NUMBER..self.size]);
+            datagram[NUMBER..].fill(0);
             match ready(client.send(datagram, None, libc::MSG_DONTWAIT)) {
                 Ok(sent) => Ok(sent.is_some()),
                 // One of these is lost, or one before was, and this is its answer.

@@ -4,6 +4,7 @@ use crate::addresses::Cidr;
 use crate::error::{Error, Result};
 use crate::lab::Options;
 use crate::plan::{NodePlan, Plan};
+use crate::routes::Route;
 use std::sync::Arc;
 use tane::net::{Impairment, Link, Mac, MptcpLimits, Nic, NicOptions, Offloads, Wire};
 use tane::Kernel;
@@ -149,13 +150,28 @@ pub fn impair(plan: &Plan, at: usize, end: &Link, how: &Impairment, number: usiz
     })
 }
 
-/// Its ways to networks that it is not on. Its cards have their addresses.
-pub fn add_routes(node: &NodePlan, kernel: &Kernel) -> Result<()> {
-    let routes = node.routes.iter().map(|route| {
-        let Cidr { address, prefix } = route.network;
-        (address, prefix, route.gateway)
-    });
-    let added = kernel.add_routes(routes);
+/// Its ways to networks that it is not on. Its cards have their addresses; `nic` is that at a link.
+pub fn add_routes<'n>(
+    node: &NodePlan,
+    kernel: &Kernel,
+    nic: impl Fn(usize) -> Option<&'n Nic>,
+) -> Result<()> {
+    let add = |ways: &[(Option<usize>, Route)]| {
+        if let [(Some(link), route)] = ways {
+            let Cidr { address, prefix } = route.network;
+            // Behind those that all take.
+            return nic(*link).map_or(Ok(()), |nic| {
+                nic.add_route(address, prefix, route.gateway, 1)
+            });
+        }
+        kernel.add_routes(ways.iter().map(|(_, route)| {
+            let Cidr { address, prefix } = route.network;
+            (address, prefix, route.gateway)
+        }))
+    };
+    let are_by_all = |a: &(Option<usize>, _), b: &(Option<usize>, _)| a.0.or(b.0).is_none();
+    let mut together = node.ways.chunk_by(are_by_all);
+    let added = together.try_for_each(add);
     added.map_err(|e| Error::Node(node.name.clone(), e))
 }
 
@@ -180,14 +196,6 @@ pub fn add_endpoints<'n>(
         accepted: if node.mptcp.connects { PATHS } else { 0 },
     };
     mptcp.set_limits(limits).map_err(failed)?;
-    for (link, way) in &node.mptcp.ways {
-        let Cidr { address, prefix } = way.network;
-        if let Some(nic) = nic(*link) {
-            // Behind those that all take.
-            nic.add_route(address, prefix, way.gateway, 1)
-                .map_err(failed)?;
-        }
-    }
     for endpoint in &node.mptcp.endpoints {
         let begins = endpoint.flags.subflow || endpoint.flags.fullmesh;
         match nic(endpoint.link).filter(|_| begins) {

@@ -46,6 +46,8 @@ pub struct NodePlan {
     /// Name, value, where.
     pub sysctl: Vec<(String, String, usize)>,
     pub routes: Vec<Route>,
+    /// These and those of `mptcp`, by which link alone if not by all, as they are added.
+    pub ways: Vec<(Option<usize>, Route)>,
     pub mptcp: MptcpPlan,
 }
 
@@ -206,6 +208,10 @@ impl Planner<'_> {
             plan.flows.push(flow);
         }
         self.give_endpoints(&mut plan)?;
+        for index in 0..plan.nodes.len() {
+            let ways = routes::in_order(&plan.nodes[index], index, &plan.links, self.source)?;
+            plan.nodes[index].ways = ways;
+        }
         Ok(plan)
     }
 
@@ -278,6 +284,7 @@ impl Planner<'_> {
             v6: own.iter().any(Cidr::is_v6),
             sysctl: sysctl.collect(),
             routes: routes::said(node, index, links, self.source)?,
+            ways: Vec::new(),
             mptcp: MptcpPlan {
                 endpoints: self.endpoints(node, index, links)?,
                 ..MptcpPlan::default()

@@ -22,18 +22,15 @@ pub struct Route {
 pub fn said(node: &Node, own: usize, links: &[LinkPlan], source: &Source) -> Result<Vec<Route>> {
     let mut routes: Vec<Route> = Vec::new();
     for route in &node.routes {
-        let network = match route.to.get_ref().as_str() {
-            "default" => Cidr {
-                address: [0, 0, 0, 0].into(),
-                prefix: 0,
-            },
-            _ => cidr(&route.to, source)?.network(),
-        };
         let at = route.via.span().start;
         let gateway: IpAddr = route.via.get_ref().parse().map_err(|_| {
             let text = format!("{:?} is no address: write 10.0.0.2", route.via.get_ref());
             source.wrong(at, text)
         })?;
+        let network = match route.to.get_ref().as_str() {
+            "default" => Cidr::all_like(&gateway),
+            _ => cidr(&route.to, source)?.network(),
+        };
         if neighbour(own, &gateway, links).is_none() {
             let text = format!(
                 "{gateway} is at the other end of no link of {}",
@@ -118,6 +115,45 @@ pub fn add_shortest(nodes: &mut [NodePlan], links: &[LinkPlan]) {
             }
         }
     }
+}
+
+/// All ways of a node, those by one link alone included, in an order in which Linux takes them: by
+/// IPv6 it takes no gateway to which another route leads, but keeps those that it has.
+pub fn in_order(
+    node: &NodePlan,
+    own: usize,
+    links: &[LinkPlan],
+    source: &Source,
+) -> Result<Vec<(Option<usize>, Route)>> {
+    let on = |link: &LinkPlan| Some(link.ends[link.side(own)?].address.network());
+    let networks: Vec<Cidr> = links.iter().filter_map(on).collect();
+    // It may lead to a neighbour, which is a gateway.
+    let leads_near = |route: &Route| {
+        let network = route.network;
+        network.is_v6() && networks.iter().any(|own| own.holds(&network))
+    };
+    let by_all = node.routes.iter().map(|route| (None, route.clone()));
+    let by_one = node.mptcp.ways.iter();
+    let by_one = by_one.map(|(link, route)| (Some(*link), route.clone()));
+    let all = by_all.chain(by_one);
+    let (mut near, mut ways): (Vec<_>, Vec<_>) = all.partition(|(_, route)| leads_near(route));
+    while !near.is_empty() {
+        let is_next = |at: &usize| {
+            let network = near[*at].1.network;
+            let mut others = near.iter().enumerate().filter(|(other, _)| other != at);
+            !others.any(|(_, (_, other))| network.contains(&other.gateway))
+        };
+        let Some(next) = (0..near.len()).find(is_next) else {
+            let at = near.iter().find_map(|(_, route)| route.at).unwrap_or(0);
+            let text = "by IPv6 Linux takes no gateway to which another route leads, and each of \
+                        these leads to that of another: "
+                .to_owned();
+            let networks: Vec<_> = near.iter().map(|(_, r)| r.network.to_string()).collect();
+            return Err(source.wrong(at, text + &networks.join(", ")));
+        };
+        ways.push(near.remove(next));
+    }
+    Ok(ways)
 }
 
 /// What becomes of a packet for this address.

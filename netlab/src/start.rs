@@ -85,11 +85,11 @@ fn one(plan: &Plan, index: usize, options: &Options, wires: &[Wires]) -> Result<
             nics.push((link, side, nic));
         }
     }
-    node::add_routes(&plan.nodes[index], &kernel)?;
     let nic = |at: usize| {
         nics.iter()
             .find_map(|(link, _, nic)| (*link == at).then_some(nic))
     };
+    node::add_routes(&plan.nodes[index], &kernel, nic)?;
     node::add_endpoints(plan, index, &kernel, nic)?;
     Ok(Started { kernel, nics })
 }

@@ -216,6 +216,48 @@ fn ipv6_is_routed_too() {
     );
 }
 
+/// A triangle a, b, r, and c behind b.
+const TRIANGLE: &str = "[[node]]\nname = \"a\"\nROUTES[[node]]\nname = \"b\"\n\
+    [[node]]\nname = \"r\"\n[[node.route]]\nto = \"fd00:1::/64\"\nvia = \"fd00:3::2\"\n\
+    [[node]]\nname = \"c\"\n\
+    [[link]]\nbetween = [\"a\", \"b\"]\naddresses = [\"fd00:1::1/64\", \"fd00:1::2/64\"]\n\
+    [[link]]\nbetween = [\"a\", \"r\"]\naddresses = [\"fd00:2::1/64\", \"fd00:2::2/64\"]\n\
+    [[link]]\nbetween = [\"r\", \"b\"]\naddresses = [\"fd00:3::1/64\", \"fd00:3::2/64\"]\n\
+    [[link]]\nbetween = [\"b\", \"c\"]\naddresses = [\"fd00:4::1/64\", \"fd00:4::2/64\"]\n";
+
+#[test]
+fn a_way_to_a_neighbour_may_be_by_another_one() {
+    let route = |to: &str, via| format!("[[node.route]]\nto = \"{to}\"\nvia = \"{via}\"\n");
+    let flow = "[[flow]]\nfrom = \"a\"\nto = \"TO\"\nbytes = \"100K\"\n";
+    // b itself is reached by r, and by b what is behind it.
+    let near = route("fd00:1::2/128", "fd00:2::2");
+    let by_itself = route("fd00:1::2/128", "fd00:1::2");
+    let all = route("default", "fd00:1::2");
+    for (routes, to, by_r) in [
+        (near.clone(), "b", true),
+        (near.clone(), "c", false),
+        (near.clone() + &all, "c", false),
+        (all.clone() + &near, "b", true),
+        (by_itself.clone(), "b", false),
+        (by_itself, "c", false),
+        (all, "c", false),
+        (route("default", "fd00:2::2"), "c", true),
+    ] {
+        let text = TRIANGLE.replace("ROUTES", &routes) + &flow.replace("TO", to);
+        let Some(report) = run(&text) else { return };
+        assert_eq!(report.flows[0].bytes, 100 << 10, "{routes}");
+        let passed = |name: &str| {
+            let mut links = report.links.iter();
+            links.find(|link| link.name == name).expect("a link").bytes[0] > 100 << 10
+        };
+        assert_eq!(
+            [passed("a-r"), passed("a-b")],
+            [by_r, !by_r],
+            "{routes}to {to}"
+        );
+    }
+}
+
 #[test]
 fn bbr_fills_a_long_path_that_loses_where_cubic_does_not() {
     let text = include_str!("../examples/bbr.toml");

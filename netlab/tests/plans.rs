@@ -162,6 +162,28 @@ fn routes_that_lead_nowhere_or_round_and_round_are_refused() {
 }
 
 #[test]
+fn routes_of_which_each_hides_the_others_gateway_are_refused() {
+    let text = "[[node]]\nname = \"a\"\n\
+                [[node.route]]\nto = \"fd00:1::2/128\"\nvia = \"fd00:2::2\"\n\
+                [[node.route]]\nto = \"fd00:2::2/128\"\nvia = \"fd00:1::2\"\n\
+                [[node]]\nname = \"b\"\n\
+                [[node.route]]\nto = \"fd00:2::/64\"\nvia = \"fd00:3::1\"\n\
+                [[node]]\nname = \"r\"\n\
+                [[node.route]]\nto = \"fd00:1::/64\"\nvia = \"fd00:3::2\"\n\
+                [[link]]\nbetween = [\"a\", \"b\"]\naddresses = [\"fd00:1::1/64\", \"fd00:1::2/64\"]\n\
+                [[link]]\nbetween = [\"a\", \"r\"]\naddresses = [\"fd00:2::1/64\", \"fd00:2::2/64\"]\n\
+                [[link]]\nbetween = [\"r\", \"b\"]\naddresses = [\"fd00:3::1/64\", \"fd00:3::2/64\"]\n";
+    is_refused(text, 4, "no gateway to which another route leads");
+    // IPv4 minds that not.
+    let four = text.replace("fd00:", "10.0.").replace("::/", ".0/");
+    let four = four
+        .replace("::", ".")
+        .replace("/128", "/32")
+        .replace("/64", "/24");
+    plan(&four).unwrap_or_else(|e| panic!("{e}"));
+}
+
+#[test]
 fn flows_that_cannot_be_are_refused() {
     let with = |flow: &str| format!("{TWO}{LINK}[[flow]]\nfrom = \"a\"\nto = \"b\"\n{flow}");
     is_refused(&with(""), 8, "how much?");

@@ -42,6 +42,7 @@ from ._listing import DirEntry
 from ._make import Made, make_image
 from ._module import Instance, Module, ModuleError, Trap
 from ._mount import Mount
+from ._mptcp import Endpoint, Mptcp, MptcpInfo, Subflow
 from ._network import Network
 from ._nic import Link, Nic
 from ._options import ImageOptions
@@ -54,6 +55,7 @@ __all__ = [
     "Checkpoint",
     "CopyError",
     "DirEntry",
+    "Endpoint",
     "ForkError",
     "HostMount",
     "Image",
@@ -69,11 +71,14 @@ __all__ = [
     "Module",
     "ModuleError",
     "Mount",
+    "Mptcp",
+    "MptcpInfo",
     "Network",
     "Nic",
     "RamDisk",
     "RawFile",
     "SelectorError",
+    "Subflow",
     "TanePath",
     "Trace",
     "TracedCall",

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ._errors import fail, message
+from ._mptcp import Mptcp
 from ._nic import Link, Nic, lists, options
 from ._sockaddr import Address
 from ._tane import ffi, lib
@@ -145,6 +146,11 @@ class Network:
         answer = lib.tane_route_add(self.kernel._get(), *words)
         if answer < 0:
             fail(-answer, None, message(), made=self.kernel._forks)
+
+    @property
+    def mptcp(self) -> Mptcp:
+        """Which addresses its connections over several paths may take."""
+        return Mptcp(self.kernel)
 
     # ---- names ----
 

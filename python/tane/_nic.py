@@ -46,6 +46,11 @@ class Link:
         """Whether it is up and somebody is at the other end."""
         return self._do(lib.tane_link_is_running) == 1
 
+    @property
+    def index(self) -> int:
+        """The kernel's number for it."""
+        return self._do(lib.tane_link_index)
+
     def add_address(self, address: str) -> None:
         """Such as "10.0.0.2/24" or "fd00::2/64"."""
         self._do(lib.tane_link_add_address, address.encode() + b"\0")
@@ -53,6 +58,13 @@ class Link:
     def remove_address(self, address: str) -> None:
         """One that it has."""
         self._do(lib.tane_link_remove_address, address.encode() + b"\0")
+
+    def add_route(self, network: str, gateway: str, metric: int) -> None:
+        """Send what is for `network` to `gateway` by this interface, as far as no way
+        with a smaller `metric` serves, as those of `Network.add_route` have (0). What
+        is bound to the interface takes it in any case."""
+        words = (text.encode() + b"\0" for text in (network, gateway))
+        self._do(lib.tane_link_add_route, *words, metric)
 
     def impair(self, how: str | None) -> None:
         """Have what it sends be late, lost, cut to a rate and so on, as tc-netem(8):

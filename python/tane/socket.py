@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._closing import Closing
 from ._errors import fail, message
+from ._mptcp import MptcpInfo, asked
 from ._sockaddr import Address, pack, unpack
 from ._tane import ffi, lib
 
@@ -361,6 +362,14 @@ class Socket(Closing):
         self._must(lib.tane_getsockopt(self._get(), level, optname, room, size))
         data = ffi.buffer(room, min(size[0], buflen or 4))[:]
         return data if buflen else int.from_bytes(data, "little", signed=True)
+
+    def mptcp_info(self) -> MptcpInfo:
+        """Which paths a connection takes that was made with IPPROTO_MPTCP.
+
+        OSError EOPNOTSUPP or ENOPROTOOPT: it is of another kind, or went on by TCP
+        alone, as the other end has no MPTCP.
+        """
+        return asked(lambda *to: self._must(lib.tane_mptcp_info(self._get(), *to)))
 
     def set_inheritable(self, inheritable: bool) -> None:
         """Programs that the host starts get none of a kernel's."""

@@ -112,7 +112,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         let text = "--kernel host: what is found would be found in the host's own Linux";
         return Err(Failure::usage(text));
     }
-    interrupt::be_orderly();
+    interrupt::stop_soon();
     match &args.replay {
         Some(file) => replay(file, &args, global),
         None => hunt(&args, global),

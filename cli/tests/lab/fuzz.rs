@@ -169,7 +169,9 @@ fn what_hangs_or_ends_its_process_is_found_and_ctrl_c_keeps_that() {
         "--hang=3s",
     ];
     let mut command = fuzz(&s, &words);
-    let mut child = command.stdout(Stdio::piped()).spawn().expect("tane");
+    let said = std::fs::File::create(s.join("said")).expect("a file");
+    command.stdout(Stdio::piped()).stderr(said);
+    let mut child = command.spawn().expect("tane");
     let mut out = BufReader::new(child.stdout.take().expect("its output"));
     let mut next = || {
         let mut line = String::new();
@@ -197,6 +199,8 @@ fn what_hangs_or_ends_its_process_is_found_and_ctrl_c_keeps_that() {
     let end = next();
     assert_eq!(end["found_in_all"], 2, "{end}");
     assert_eq!(child.wait().expect("its status").code(), Some(130));
+    let said = String::from_utf8(s.read("said")).expect("text");
+    assert!(said.contains("stopping (twice more"), "{said}");
     for found in [ended, hangs] {
         let file = s.join(found["file"].as_str().expect("a file"));
         assert!(

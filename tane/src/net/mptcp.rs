@@ -230,11 +230,18 @@ impl EndpointFlags {
         ]
     }
 
-    fn bits(mut self) -> u32 {
+    /// As the kernel has them: 1 `signal`, 2 `subflow`, 4 `backup`, 8 `fullmesh`.
+    pub fn bits(mut self) -> u32 {
         let all = self.all();
         all.iter()
             .rev()
             .fold(0, |bits, flag| bits << 1 | u32::from(**flag))
+    }
+
+    /// None if there are others.
+    pub fn from_bits(bits: u32) -> Option<Self> {
+        let flags = Self::of(bits);
+        (flags.bits() == bits).then_some(flags)
     }
 
     fn of(bits: u32) -> Self {
@@ -293,6 +300,8 @@ mod tests {
             let flags: EndpointFlags = text.parse().unwrap();
             assert_eq!(flags.bits(), bits, "{text}");
             assert_eq!(EndpointFlags::of(bits), flags);
+            assert_eq!(EndpointFlags::from_bits(bits), Some(flags));
+            assert_eq!(EndpointFlags::from_bits(bits | FLAG_IMPLICIT), None);
         }
         for wrong in ["", "subflow,", "Signal", "signal,fullmesh"] {
             assert!(wrong.parse::<EndpointFlags>().is_err(), "{wrong}");
