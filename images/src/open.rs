@@ -64,19 +64,6 @@ impl<'a> Opener<'a> {
         self.layers.into_inner().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// `format`: what the file has to be; else its content tells.
-    pub fn file(
-        &self,
-        path: &Path,
-        write: bool,
-        format: Option<Format>,
-        depth: usize,
-    ) -> io::Result<Arc<dyn Backend>> {
-        let raw = self.bytes(path, write, depth)?;
-        self.content(raw, path, write, Found::of(format), depth)
-            .map_err(|e| named(path, e))
-    }
-
     fn bytes(&self, path: &Path, write: bool, depth: usize) -> io::Result<Arc<dyn Backend>> {
         Ok(match Url::of(path) {
             Some(url) => self.remote(url, write)?,
@@ -251,7 +238,9 @@ impl Opens for Opener<'_> {
         format: Option<Format>,
         depth: usize,
     ) -> io::Result<Arc<dyn Backend>> {
-        Opener::file(self, path, write, format, depth)
+        let raw = self.bytes(path, write, depth)?;
+        self.content(raw, path, write, Found::of(format), depth)
+            .map_err(|e| named(path, e))
     }
 
     fn known(

@@ -7,6 +7,7 @@ use crate::errors::{named, other};
 use crate::format::Format;
 use crate::http::{Login, Url};
 use crate::lock::LockWait;
+use crate::neighbours::Opens;
 use crate::open::Opener;
 use crate::overlay::Overlay;
 use crate::qcow2::{self, Opening};
