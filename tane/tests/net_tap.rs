@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tane::net::{Nic, NicOptions, Tap};
 use tane::Kernel;
+use tane_test_support::in_namespace;
 use tane_test_support::{eventually, tool};
-use wired::{card, connect, in_namespace, listen, pattern, plain, v4, v6, LONG};
+use wired::{card, connect, listen, pattern, plain, v4, v6, LONG};
 
 /// A kernel's card on a tap interface of the host's, which is "there".
 struct Tapped {

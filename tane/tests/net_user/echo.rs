@@ -1,9 +1,10 @@
 //! Echo requests.
 
 use crate::inside::{at, call, into, ok};
-use crate::wired::{in_namespace, pattern};
+use crate::wired::pattern;
 use crate::{furnish_namespace, networked, options};
 use tane::Kernel;
+use tane_test_support::in_namespace;
 
 fn checked(mut message: Vec<u8>) -> Vec<u8> {
     let words = message

@@ -1,12 +1,13 @@
 //! Names, and lists of who may be reached.
 
 use crate::inside::default_kernel;
-use crate::wired::{connect, in_namespace, LONG};
+use crate::wired::{connect, LONG};
 use crate::{echo_server, error_of, furnish_namespace, host, networked, options, through};
 use std::io::{Read, Write};
 use std::net::{self, SocketAddr};
 use tane::net::{addresses, UdpSocket};
 use tane::Kernel;
+use tane_test_support::in_namespace;
 
 /// An answer of DNS to this query: its name is at this address.
 fn answer(query: &[u8], address: [u8; 4]) -> Vec<u8> {

@@ -3,50 +3,10 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 use tane::net::{Nic, NicOptions, Offloads, Pair, TcpListener, TcpStream, UdpSocket, Wire};
 use tane::Kernel;
-use tane_test_support::skip;
-
-const INSIDE: &str = "TANE_TEST_NAMESPACE";
-
-/// Run the rest of the test of this name in a user and a network namespace. `true`:
-/// this is the process that is in them.
-#[track_caller]
-pub fn in_namespace(test: &str) -> bool {
-    if std::env::var_os(INSIDE).is_some() {
-        return true;
-    }
-    let unshare = || {
-        let mut command = Command::new("timeout");
-        command.args(["300", "unshare", "--user", "--map-root-user", "--net"]);
-        command
-    };
-    let tap = "test -c /dev/net/tun && exec 3<>/dev/net/tun";
-    let allowed = unshare().args(["sh", "-c", tap]).output();
-    if !allowed.as_ref().is_ok_and(|output| output.status.success()) {
-        let why = match allowed {
-            Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
-            Err(error) => error.to_string(),
-        };
-        skip(format!("no namespaces or tap interfaces here: {why}"));
-        return false;
-    }
-    let me = std::env::current_exe().expect("this program");
-    let output = unshare()
-        .arg(me)
-        .args(["--exact", test, "--nocapture"])
-        .env(INSIDE, "1")
-        .output()
-        .expect("unshare");
-    let text = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}\n{errors}");
-    assert!(text.contains("1 passed"), "{text}");
-    false
-}
 
 /// A test that waits longer than this has failed.
 pub const LONG: Duration = Duration::from_secs(60);

@@ -8,10 +8,12 @@
 
 mod dice;
 pub mod http;
+mod namespace;
 mod scratch;
 pub mod sums;
 
 pub use dice::Dice;
+pub use namespace::in_namespace;
 pub use scratch::Scratch;
 
 use std::fmt::Display;

@@ -6,7 +6,7 @@ use crate::common::*;
 use std::net::SocketAddr;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::Command;
-use tane_test_support::{eventually, skip};
+use tane_test_support::{eventually, in_namespace};
 
 #[test]
 fn a_directory_is_served_and_nothing_outside_of_it() {
@@ -118,43 +118,6 @@ fn two_of_them_talk_by_a_switch_and_their_packets_are_written_down() {
         "{}",
         text(&told.stdout)
     );
-}
-
-const INSIDE: &str = "TANE_TEST_NAMESPACE";
-
-/// Run the rest of the test of this name in a user and a network namespace. `true`: this is the
-/// process that is in them.
-#[track_caller]
-fn in_namespace(test: &str) -> bool {
-    if std::env::var_os(INSIDE).is_some() {
-        return true;
-    }
-    let unshare = || {
-        let mut command = Command::new("timeout");
-        command.args(["300", "unshare", "--user", "--map-root-user", "--net"]);
-        command
-    };
-    let tap = "test -c /dev/net/tun && exec 3<>/dev/net/tun";
-    let allowed = unshare().args(["sh", "-c", tap]).output().expect("timeout");
-    if !allowed.status.success() {
-        let why = text(&allowed.stderr);
-        skip(format!("no namespaces or tap interfaces here: {why}"));
-        return false;
-    }
-    let me = std::env::current_exe().expect("this program");
-    let mut again = unshare();
-    again
-        .arg(me)
-        .args(["--exact", test, "--nocapture"])
-        .env(INSIDE, "1");
-    let output = again.output().expect("unshare");
-    let said = text(&output.stdout);
-    assert!(
-        output.status.success() && said.contains("1 passed"),
-        "{said}\n{}",
-        text(&output.stderr)
-    );
-    false
 }
 
 #[test]
