@@ -13,7 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"unsafe"
 )
 
 // contexts are those of the images that are open, by numbers that C may keep.
@@ -36,7 +35,13 @@ func forget(number uintptr) { contexts.Delete(number) }
 // taneGoInterrupted is what the library asks while a call waits for a worker.
 //
 //export taneGoInterrupted
-func taneGoInterrupted(number unsafe.Pointer) C.int {
+func taneGoInterrupted(number C.uintptr_t) (is C.int) {
+	// It may be anybody's. That it panicked is found again by givenUp, where no C is beneath.
+	defer func() {
+		if recover() != nil {
+			is = 1
+		}
+	}()
 	ctx, found := contexts.Load(uintptr(number))
 	if found && ctx.(context.Context).Err() != nil {
 		return 1

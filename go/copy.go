@@ -7,10 +7,10 @@ package tane
 #include <stdlib.h>
 #include <tane.h>
 
-extern int taneGoProgress(void *copy, uint64_t files, uint64_t bytes,
+extern int taneGoProgress(uintptr_t copy, uint64_t files, uint64_t bytes,
 			  uint64_t total_files, uint64_t total_bytes);
-extern void taneGoLost(void *copy, char *path, char *what, int error);
-extern void taneGoFailed(void *copy, char *path, char *why, int error);
+extern void taneGoLost(uintptr_t copy, char *path, char *what, int error);
+extern void taneGoFailed(uintptr_t copy, char *path, char *why, int error);
 */
 import "C"
 
@@ -244,13 +244,13 @@ func copying(op, name string, options *CopyOptions, call func(*C.struct_tane_cop
 	}, err
 }
 
-func copyOf(arg unsafe.Pointer) *underway { return cgo.Handle(uintptr(arg)).Value().(*underway) }
+func copyOf(number C.uintptr_t) *underway { return cgo.Handle(number).Value().(*underway) }
 
 // taneGoProgress is what the library tells on the way.
 //
 //export taneGoProgress
-func taneGoProgress(arg unsafe.Pointer, files, bytes, totalFiles, totalBytes C.uint64_t) (stop C.int) {
-	under := copyOf(arg)
+func taneGoProgress(number C.uintptr_t, files, bytes, totalFiles, totalBytes C.uint64_t) (stop C.int) {
+	under := copyOf(number)
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			under.panicked, stop = panicked, 1
@@ -274,15 +274,15 @@ func taneGoProgress(arg unsafe.Pointer, files, bytes, totalFiles, totalBytes C.u
 // taneGoLost is told what a copied file lacks.
 //
 //export taneGoLost
-func taneGoLost(arg unsafe.Pointer, path, what *C.char, errno C.int) {
-	under := copyOf(arg)
+func taneGoLost(number C.uintptr_t, path, what *C.char, errno C.int) {
+	under := copyOf(number)
 	under.losses = append(under.losses, Loss{C.GoString(path), C.GoString(what), syscall.Errno(errno)})
 }
 
 // taneGoFailed is told of a file that was not copied.
 //
 //export taneGoFailed
-func taneGoFailed(arg unsafe.Pointer, path, why *C.char, errno C.int) {
-	under := copyOf(arg)
+func taneGoFailed(number C.uintptr_t, path, why *C.char, errno C.int) {
+	under := copyOf(number)
 	under.failures = append(under.failures, Failure{C.GoString(path), C.GoString(why), syscall.Errno(errno)})
 }

@@ -3,10 +3,12 @@
 package tane
 
 /*
+#include <stdint.h>
 #include <stdlib.h>
 #include <tane.h>
 
-extern int taneGoInterrupted(void *number);
+extern int taneGoInterrupted(uintptr_t number);
+extern void taneGoNotice(uintptr_t number, char *text, size_t length);
 */
 import "C"
 
@@ -14,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"runtime/cgo"
 	"strings"
 	"syscall"
 	"time"
@@ -46,6 +49,10 @@ type Options struct {
 	Verity string
 	// SectorSize is that of the disk, in bytes, if it is not 512.
 	SectorSize uint32
+	// Notice, if it is not nil, is told sentences for people about what takes long or
+	// room, or what nobody sees to (an export of an NBD server has no locks), while the
+	// image is opened. A panic of it is one of what opens the image.
+	Notice func(text string)
 	// Kernel is what Open boots.
 	Kernel KernelOptions
 	// NoJail has Open run Linux in this process, with all rights of it, rather than
@@ -106,6 +113,14 @@ func openImage(k *Kernel, path string, options *Options) (*Image, error) {
 	}
 	given.verity = memory.text(options.Verity)
 	given.sector_size = C.uint32_t(options.SectorSize)
+	told := &told{notice: options.Notice}
+	if options.Notice != nil {
+		handle := cgo.NewHandle(told)
+		defer handle.Delete()
+		given.notice = (*[0]byte)(C.taneGoNotice)
+		// A number, which Go would not have in a pointer.
+		*(*uintptr)(unsafe.Pointer(&given.notice_arg)) = uintptr(handle)
+	}
 	var serves *C.struct_tane_kernel
 	if k != nil {
 		serves = k.handle
@@ -130,11 +145,13 @@ func openImage(k *Kernel, path string, options *Options) (*Image, error) {
 			return C.tane_image_kernel(image.handle, &image.kernel.handle)
 		})
 	}
-	if err != nil {
-		err = givenUp(image.context, err)
+	if err != nil || told.panicked != nil {
+		defer forget(image.context)
 		C.tane_image_close(image.handle)
-		forget(image.context)
-		return nil, err
+		if told.panicked != nil {
+			panic(told.panicked)
+		}
+		return nil, givenUp(image.context, err)
 	}
 	return image, nil
 }

@@ -7,10 +7,10 @@ package tane
 #include <stdlib.h>
 #include <tane.h>
 
-extern int taneGoProgress(void *copy, uint64_t files, uint64_t bytes,
+extern int taneGoProgress(uintptr_t copy, uint64_t files, uint64_t bytes,
 			  uint64_t total_files, uint64_t total_bytes);
-extern void taneGoLost(void *copy, char *path, char *what, int error);
-extern void taneGoFailed(void *copy, char *path, char *why, int error);
+extern void taneGoLost(uintptr_t copy, char *path, char *what, int error);
+extern void taneGoFailed(uintptr_t copy, char *path, char *why, int error);
 */
 import "C"
 

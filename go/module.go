@@ -3,10 +3,11 @@
 package tane
 
 /*
+#include <stdint.h>
 #include <stdlib.h>
 #include <tane.h>
 
-extern int64_t taneGoImport(void *number, struct tane_instance *instance, int64_t *args);
+extern int64_t taneGoImport(uintptr_t number, struct tane_instance *instance, int64_t *args);
 */
 import "C"
 
@@ -79,8 +80,9 @@ type InstanceOptions struct {
 	// Directory of that kernel is its root directory and descriptor 0; "": it makes no
 	// calls on files.
 	Directory string
-	// Calls are names of the system calls that it may import; nil: all that
-	// docs/checked.md has, without a directory those that touch no file.
+	// Calls are names of the system calls that it may import; nil: those that touch no
+	// file, and with a directory those on files. Those on sockets need no directory, and
+	// are only those that are named.
 	Calls []string
 	// Imports are functions that it may import, by name.
 	Imports map[string]Import
@@ -149,7 +151,7 @@ type importOf struct {
 }
 
 //export taneGoImport
-func taneGoImport(number unsafe.Pointer, handle *C.struct_tane_instance, args *C.int64_t) (result C.int64_t) {
+func taneGoImport(number C.uintptr_t, handle *C.struct_tane_instance, args *C.int64_t) (result C.int64_t) {
 	found, _ := imported.Load(uintptr(number))
 	its := found.(importOf)
 	// A panic must not run through the module; it goes on where that was called.

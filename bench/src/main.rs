@@ -14,7 +14,8 @@
 //!   table.rs     the same for people; markdown.rs for docs/promises.md
 //!   plot/        the same as pictures
 //!
-//! Imports of ours: `tane`, `tane-checked`, `tane-checked-build`, `tane-checked-run`, `tane-host`.
+//! Imports of ours: `tane`, `tane-checked`, `tane-checked-build`, `tane-checked-run`, `tane-host`,
+//! `tane-netlab`.
 
 mod asked;
 mod child;

@@ -1,7 +1,7 @@
 //! What this process is, if it is not the one that was asked: the child of `child.rs` that
 //! measures something by itself.
 
-use crate::sets::{boot, create, instructions, net, net_user, programs};
+use crate::sets::{boot, create, instructions, net, net_lab, net_user, programs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -25,6 +25,9 @@ pub struct Options {
     /// Measure this row to a server that is there already, print nanoseconds
     #[arg(long, value_names = ["ADDRESS", "ROW"], num_args = 2, hide = true)]
     net_client: Vec<String>,
+    /// Start a laboratory of many kernels, print milliseconds and megabytes
+    #[arg(long, value_name = "IMAGE", hide = true)]
+    lab_child: Option<PathBuf>,
     /// Measure this row as an ordinary program, print its figure
     #[arg(long, value_name = "ROW", hide = true)]
     program_child: Option<String>,
@@ -44,6 +47,9 @@ impl Options {
         }
         if let [image, who, row] = self.net_child.as_slice() {
             return Some(net::child(Path::new(image), who, row));
+        }
+        if let Some(image) = &self.lab_child {
+            return Some(net_lab::child(image));
         }
         if let [address, row] = self.net_client.as_slice() {
             return Some(net_user::client(address, row));

@@ -61,9 +61,14 @@ impl Kind {
     }
 }
 
-/// A new directory that a workload's tree is in.
+/// A new directory in memory that a workload's tree is in.
 pub fn source(paths: &Paths, kind: Kind) -> Result<Temporary, String> {
-    let source = Temporary::dir(paths.scratch.join("source"))?;
+    source_at(paths.scratch.join("source"), kind)
+}
+
+/// The same, there.
+pub fn source_at(at: PathBuf, kind: Kind) -> Result<Temporary, String> {
+    let source = Temporary::dir(at)?;
     let failed = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
     each(kind, |path, data| {
         let path = source.0.join(TREE).join(path);

@@ -1786,12 +1786,13 @@ struct tane_instance_options {
 	const struct tane_kernel *kernel;
 	/*
 	 * A directory of the kernel's, such as tane_mount_point(): its root directory
-	 * and descriptor 0. NULL: it makes no calls on files.
+	 * and descriptor 0. NULL: it makes no calls on files; those on sockets need none.
 	 */
 	const char *directory;
 	/*
-	 * Names of the system calls that it may import, ending with NULL; or NULL: all
-	 * that docs/checked.md lists, without a directory those that touch no file.
+	 * Names of the system calls that it may import, ending with NULL; or NULL: those
+	 * that touch no file, and with a directory those on files. Calls on sockets are
+	 * only those named here, beside read, write and close.
 	 * Names without a kernel are of one that tane_instance_connect() brings.
 	 */
 	const char *const *calls;

@@ -67,7 +67,7 @@ impl Arg {
 
 fn end(mount: &TaneMount) -> Result<End<'_>> {
     let end = match mount.side() {
-        Side::Local(mount) => End::mount(mount.kernel(), mount.root_fd(), mount.place()),
+        Side::Local(mount) => End::mount(mount.kernel(), mount.root_fd(), mount.host_blocks()),
         Side::Remote(mount) => End::mount(mount, mount.root_fd(), None),
     };
     end.map_err(|e| Failure::of_errno(e.0, "open the root"))

@@ -43,21 +43,21 @@ fn traced() -> MutexGuard<'static, Vec<Kernel>> {
 }
 
 /// Among them, until it is dropped.
-struct Place(Kernel);
+struct Registered(Kernel);
 
-impl Place {
-    fn take(kernel: &Kernel) -> Result<Place> {
+impl Registered {
+    fn take(kernel: &Kernel) -> Result<Registered> {
         let mut all = traced();
         if all.contains(kernel) {
             let text = "trace: there is one of this kernel already: close it first";
             return Err(Failure::new(libc::EBUSY, text));
         }
         all.push(kernel.clone());
-        Ok(Place(kernel.clone()))
+        Ok(Registered(kernel.clone()))
     }
 }
 
-impl Drop for Place {
+impl Drop for Registered {
     fn drop(&mut self) {
         traced().retain(|other| *other != self.0);
     }
@@ -81,7 +81,7 @@ pub struct TaneTrace {
     recorder: Option<Recorder<'static>>,
     lab: *mut Lab,
     record: Mutex<Option<Record>>,
-    _place: Place,
+    _registered: Registered,
 }
 
 // SAFETY: the pointer is to a Lab of its own, which any thread may use.
@@ -109,13 +109,13 @@ fn failure(error: Error) -> Failure {
 }
 
 fn start(kernel: &Kernel, function: Option<String>, raw: &RawTraceOptions) -> Result<TaneTrace> {
-    let place = Place::take(kernel)?;
+    let registered = Registered::take(kernel)?;
     let lab = kernel.trace().map_err(failure)?;
     let mut trace = TaneTrace {
         recorder: None,
         lab: Box::into_raw(Box::new(lab)),
         record: Mutex::new(None),
-        _place: place,
+        _registered: registered,
     };
     // SAFETY: it stays where it is until the recorder is gone.
     let lab: &'static Lab = unsafe { &*trace.lab };

@@ -248,18 +248,6 @@ fn workers_keep_the_promises_of_the_header() {
     run(start(&program).arg(&image));
 }
 
-/// False, and the test is skipped, where nothing can be mounted by FUSE.
-#[track_caller]
-fn has_fuse() -> bool {
-    let device = "/dev/fuse";
-    let opened = std::fs::File::options().read(true).write(true).open(device);
-    if let Err(e) = opened {
-        tane_test_support::skip(format!("{device}: {e}"));
-        return false;
-    }
-    tane_test_support::has_root()
-}
-
 #[test]
 fn mounts_that_the_host_sees_keep_the_promises_of_the_header() {
     for place in ["here", "worker"] {
@@ -269,7 +257,7 @@ fn mounts_that_the_host_sees_keep_the_promises_of_the_header() {
             .into_iter()
             .zip(["setfacl", "setpriv"]);
         let missing = |(package, name)| tane_test_support::tool(package, name).is_none();
-        if tools.clone().any(missing) || !has_fuse() {
+        if tools.clone().any(missing) || !tane_test_support::has_fuse() {
             return;
         }
         let Some(image) = image(&scratch) else { return };
@@ -296,9 +284,9 @@ fn mounts_that_the_host_sees_keep_the_promises_of_the_header() {
 fn checked_code_keeps_the_promises_of_the_header() {
     let scratch = Scratch::new("module");
     let program = cc(&scratch, "tests/module.c", SHARED);
-    let module = module(&scratch);
+    let [module, sockets] = ["module", "sockets"].map(|name| module(&scratch, name));
     let Some(image) = image(&scratch) else { return };
-    run(start(&program).arg(module).arg(&image));
+    run(start(&program).arg(module).arg(&image).arg(sockets));
     fsck(&image);
 }
 

@@ -24,7 +24,7 @@ fn the_go_module_passes_its_own_tests() {
     test.current_dir(source("../go"));
     test.env("GOTOOLCHAIN", "local").env("GOFLAGS", "-mod=mod");
     test.env("CGO_LDFLAGS", format!("-L{place} -Wl,-rpath,{place}"));
-    test.env("TANE_TEST_MODULE", module(&scratch));
+    test.env("TANE_TEST_MODULE", module(&scratch, "module"));
     let image = tane::default_image().expect("a kernel image");
     run(test.env("TANE_IMAGE", image));
 }

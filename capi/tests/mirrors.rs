@@ -18,8 +18,15 @@ const FIELDS: [[&str; 4]; 9] = [
 
 /// What the structure of C has beside them: of C's own, what is told, and the worker.
 const OF_C: [&str; 5] = ["size", "secret_count", "notice", "notice_arg", "worker"];
-/// What Go's has: the kernel, and the process that it runs in.
-const OF_GO: [&str; 5] = ["Kernel", "NoJail", "MemoryLimit", "TimeLimit", "Context"];
+/// What Go's has: who is told, the kernel, and the process that it runs in.
+const OF_GO: [&str; 6] = [
+    "Notice",
+    "Kernel",
+    "NoJail",
+    "MemoryLimit",
+    "TimeLimit",
+    "Context",
+];
 
 fn read(file: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Promises of tane.h about checked code. The arguments: a module of
- * tests/support/module.c, and an image with the file hello.
+ * tests/support/module.c, an image with the file hello, and a module of
+ * tests/support/sockets.c.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -285,6 +286,33 @@ static void it_reads_files_of_its_directory(struct tane_mount *mount,
 	tane_instance_close(instance);
 }
 
+static void sockets_take_no_directory(const char *path,
+				      struct tane_kernel *kernel)
+{
+	const char *const calls[] = { "socket", NULL };
+	struct tane_instance_options options = {
+		.size = sizeof(options), .kernel = kernel
+	};
+	struct tane_instance *instance = NULL;
+	struct tane_module *sockets;
+	static char data[1 << 16];
+	FILE *file = fopen(path, "rb");
+
+	CHECK(file);
+	CHECK(!tane_module_open(data, fread(data, 1, sizeof(data), file), &sockets));
+	fclose(file);
+	/* They are never given to who has not asked for them. */
+	CHECK(tane_instance_new(sockets, &options, &instance) == -ENOSYS);
+	CHECK(!instance && strstr(tane_error_message(), "calls on sockets"));
+	options.calls = calls;
+	CHECK(!tane_instance_new(sockets, &options, &instance));
+	/* Numbers of a directory are no socket's, though there is none. */
+	CHECK(value(instance, "make", 2) == 1);
+	CHECK(value(instance, "make", 1) == -EAFNOSUPPORT);
+	tane_instance_close(instance);
+	tane_module_close(sockets);
+}
+
 static void in_a_jail_nothing_becomes_code(const char *image)
 {
 	const char *read[] = { image, NULL };
@@ -369,7 +397,7 @@ int main(int argc, char **argv)
 	FILE *file;
 
 	signal(SIGSEGV, back);
-	if (argc != 3 || !(file = fopen(argv[1], "rb")))
+	if (argc != 4 || !(file = fopen(argv[1], "rb")))
 		return 2;
 	len = fread(data, 1, sizeof(data), file);
 	fclose(file);
@@ -391,6 +419,7 @@ int main(int argc, char **argv)
 	CHECK(!tane_image_open(kernel, argv[2], &image_options, &image));
 	CHECK(!tane_image_mount(image, NULL, NULL, &mount));
 	it_reads_files_of_its_directory(mount, kernel);
+	sockets_take_no_directory(argv[3], kernel);
 	CHECK(!tane_unmount(mount));
 	tane_image_close(image);
 	tane_module_close(module);

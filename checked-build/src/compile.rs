@@ -29,7 +29,18 @@ const OPTIONS: &[&str] = &[
     "-g1",
 ];
 
-pub const RUNTIME_HAS: [&str; 4] = ["memcpy", "memmove", "memset", "memcmp"];
+/// What gcc takes for C++, by the names of files.
+const C_PLUS_PLUS: [&str; 7] = ["C", "cc", "cp", "cpp", "CPP", "cxx", "c++"];
+/// Of C++ what needs no library of its own.
+const PLUS_PLUS: &[&str] = &["-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics"];
+
+pub const RUNTIME_HAS: [&str; 5] = [
+    "memcpy",
+    "memmove",
+    "memset",
+    "memcmp",
+    "__cxa_pure_virtual",
+];
 
 /// A directory for what lies between source and module.
 pub struct Scratch(pub PathBuf);
@@ -107,7 +118,12 @@ pub fn objects(
 
 fn object(source: &Path, words: &[OsString], scratch: &Path) -> Result<Vec<u8>, Error> {
     let mut gcc = Command::new("gcc");
-    gcc.args(OPTIONS).args(words).args(["-S", "-o", "-"]);
+    gcc.args(OPTIONS);
+    let is = |end| source.extension().is_some_and(|extension| extension == end);
+    if C_PLUS_PLUS.into_iter().any(is) {
+        gcc.args(PLUS_PLUS);
+    }
+    gcc.args(words).args(["-S", "-o", "-"]);
     let assembly = output(gcc.arg(source))?;
     let assembly = String::from_utf8(assembly)
         .map_err(|_| Error::new(format!("{}: its assembly is no text", source.display())))?;

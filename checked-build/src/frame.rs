@@ -9,6 +9,9 @@ pub struct Frame {
     pub pushed: Vec<String>,
     /// Bytes below what was pushed; with alloca unknown, and then at least these.
     pub locals: i64,
+    alloca: bool,
+    /// Constants among them, on their way into a register.
+    constants: u32,
     /// r15 was moved as GCC believes that rsp was.
     pub moved: bool,
     /// rbp is the frame's; the number of registers pushed when it became that.
@@ -23,6 +26,9 @@ const DWARF: [&str; 16] = [
     "%rax", "%rdx", "%rcx", "%rbx", "%rsi", "%rdi", "%rbp", "%rsp", "%r8", "%r9", "%r10", "%r11",
     "%r12", "%r13", "%r14", "%r15",
 ];
+
+/// Registers that a function finds and leaves as they were.
+const KEPT: [&str; 6] = ["%rbx", "%rbp", "%r12", "%r13", "%r14", "%r15"];
 
 impl Frame {
     /// Of a function that begins.
@@ -44,6 +50,12 @@ impl Frame {
             true => 0,
             false => self.pushed.len(),
         }
+    }
+
+    /// Whether a push keeps a register for the caller. Others are locals: eight bytes more,
+    /// which -Os makes by pushing any register, or a constant, which -Oz pops at once.
+    fn keeps(&self, what: &str) -> bool {
+        KEPT.contains(&what) && !self.pushed.iter().any(|register| register == what)
     }
 
     /// How far r15 was moved, in a flat function.
@@ -75,6 +87,14 @@ impl Rewriter {
     }
 
     pub fn push(&mut self, what: &str) -> Result<(), Error> {
+        if !(what.starts_with('%') || what.starts_with('$')) {
+            return self.error("locals aligned to more than 16 bytes are not supported");
+        }
+        if !self.frame.keeps(what) {
+            self.frame.constants += u32::from(what.starts_with('$'));
+            self.lower(8);
+            return self.ordinary("movq", &[what, "(%r15)"]);
+        }
         if self.frame.flat {
             let before = self.frame.depth();
             self.frame.pushed.push(what.into());
@@ -82,7 +102,7 @@ impl Rewriter {
             self.emit(format!("movq {what}, %gs:(%r15d)"));
             return Ok(());
         }
-        if self.frame.moved || !(what.starts_with('%') || what.starts_with('$')) {
+        if self.frame.moved {
             return self.error("locals aligned to more than 16 bytes are not supported");
         }
         self.emit(format!("pushq {what}"));
@@ -91,6 +111,16 @@ impl Rewriter {
     }
 
     pub fn pop(&mut self, to: &str) -> Result<(), Error> {
+        // Behind what was pushed there are locals, and the last of them may be wanted.
+        if self.frame.locals >= 8 {
+            self.emit(format!("movq %gs:(%r15d), {to}"));
+            match self.frame.constants {
+                0 => self.undoes(),
+                _ => self.frame.constants -= 1,
+            }
+            self.lower(-8);
+            return Ok(());
+        }
         self.undoes();
         let before = self.frame.depth();
         if self.frame.pushed.pop().is_none() {
@@ -120,6 +150,7 @@ impl Rewriter {
                 self.emit(format!("leaq -{above}(%r15), %r15"));
                 self.frame.moved = true;
             }
+            self.frame.alloca = true;
             self.emit(format!(
                 "{} {amount}, %r15",
                 if down { "subq" } else { "addq" }
@@ -132,24 +163,30 @@ impl Rewriter {
         let bytes = if down { number } else { -number };
         if bytes < 0 {
             self.undoes();
+            self.frame.constants = 0;
         }
+        self.lower(bytes);
+        Ok(())
+    }
+
+    /// The end of the locals, by so many bytes.
+    fn lower(&mut self, bytes: i64) {
         if self.frame.flat {
             let before = self.frame.depth();
             self.frame.locals += bytes;
             self.move_flat(before);
-            return Ok(());
+            return;
         }
         let above = self.frame.above();
         let was = self.frame.moved;
         self.frame.locals += bytes;
-        self.frame.moved = self.frame.locals > 0 || (was && self.frame.pointer);
+        self.frame.moved = self.frame.locals > 0 || self.frame.alloca;
         let by = match (was, self.frame.moved) {
             (false, true) => -(bytes + above),
             (true, false) => -bytes + above,
             _ => -bytes,
         };
         self.emit(format!("leaq {by}(%r15), %r15"));
-        Ok(())
     }
 
     /// Behind what does not go on, GCC says what the frame is where it changes: where it ends,
@@ -244,7 +281,7 @@ impl Rewriter {
             return self.error(format!("the stack pointer is set to {from}"));
         }
         self.undoes();
-        self.frame.locals = 0;
+        (self.frame.locals, self.frame.alloca) = (0, false);
         if self.frame.flat {
             self.emit(format!("leaq -{saved}(%rbp), %r15"));
             return Ok(());

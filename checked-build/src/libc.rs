@@ -18,20 +18,26 @@ const ARCH: [(&str, &str); 4] = [
     ("pthread_arch.h", include_str!("libc/arch/pthread_arch.h")),
     ("syscall_arch.h", include_str!("libc/arch/syscall_arch.h")),
 ];
-const SOURCES: [(&str, &str); 4] = [
+const SOURCES: [(&str, &str); 8] = [
     ("tane_files.c", include_str!("libc/files.c")),
+    ("tane_fstat.c", include_str!("libc/fstat.c")),
     ("tane_memory.c", include_str!("libc/memory.c")),
+    ("tane_poll.c", include_str!("libc/poll.c")),
+    ("tane_sockets.c", include_str!("libc/sockets.c")),
     ("tane_start.c", include_str!("libc/start.c")),
     ("tane_streams.c", include_str!("libc/streams.c")),
+    ("tane_users.c", include_str!("libc/users.c")),
 ];
 
 /// Directories of musl's sources for what a module has not: asynchronous and shared things,
 /// libraries that are loaded, and long jumps.
 const LEFT_OUT: [&str; 6] = ["aio", "ipc", "ldso", "mq", "setjmp", "sched"];
-/// Files that ours replace: start, threads, and what runtime.c has.
-const REPLACED: [&str; 12] = [
+/// Files that ours replace: start, users, threads, fstat(), and what runtime.c has.
+const REPLACED: [&str; 14] = [
     "env/__init_tls.c",
     "env/__libc_start_main.c",
+    "passwd/nscd_query.c",
+    "stat/fstat.c",
     "thread/__syscall_cp.c",
     "thread/__set_thread_area.c",
     "thread/__unmapself.c",

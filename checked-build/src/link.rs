@@ -4,9 +4,11 @@
 //! the value is the slot's number: 0 is nobody's. Imports get slots too, and a jump
 //! through theirs for those who call them.
 
+mod arrays;
 mod relocate;
 
 use crate::lines::Lines;
+use crate::rewrite::{is_of, FINI, INIT};
 use crate::{Error, Linked};
 use object::{Object, ObjectSection, ObjectSymbol};
 use object::{SectionIndex, SectionKind, SymbolKind, SymbolSection};
@@ -144,7 +146,10 @@ pub fn link(objects: &[Vec<u8>], how: &Linked) -> Result<Vec<u8>, Error> {
         with_lines: how.with_lines,
     };
     it.place_sections()?;
-    it.define_symbols()?;
+    let arrays = it.place_arrays()?;
+    // What begins behind the data is as aligned as any section is.
+    it.data.resize(it.data.len().next_multiple_of(64), 0);
+    it.define_symbols(arrays)?;
     if let Some(names) = &how.exports {
         it.rename_exports(names);
     }
@@ -155,6 +160,8 @@ pub fn link(objects: &[Vec<u8>], how: &Linked) -> Result<Vec<u8>, Error> {
 
 fn part_of(name: &str, kind: SectionKind) -> Option<Part> {
     match kind {
+        // Behind all other data.
+        _ if is_of(name, INIT) || is_of(name, FINI) => None,
         _ if name == ".tmod.heights" => Some(Part::Heights),
         _ if name == ".tmod.lines" => Some(Part::Lines),
         _ if name == ".tmod.files" => Some(Part::Files),
@@ -198,17 +205,17 @@ impl Linker<'_> {
                 self.sections.insert((i, section.index()), (part, at));
             }
         }
-        // What begins behind the data is as aligned as any section is.
-        self.data.resize(self.data.len().next_multiple_of(64), 0);
         Ok(())
     }
 
-    fn define_symbols(&mut self) -> Result<(), Error> {
+    fn define_symbols(&mut self, arrays: Vec<(String, u64)>) -> Result<(), Error> {
         let mut global = HashMap::from([
             ("__tmod_table".to_owned(), Place::Table),
             ("__tmod_mask".to_owned(), Place::Mask),
             (crate::rewrite::HEAP.to_owned(), Place::Heap),
         ]);
+        let arrays = arrays.into_iter();
+        global.extend(arrays.map(|(name, at)| (name, Place::In(Part::Data, at))));
         for (i, name) in self.imports.iter().enumerate() {
             // A library has functions of the same names.
             if self.missing.contains(name) {

@@ -71,6 +71,41 @@ long fallocate(int fd, int mode, long offset, long bytes);
 long fsync(int fd);
 long fdatasync(int fd);
 
+/*
+ * Sockets, where there are some: of AF_INET and AF_INET6, SOCK_STREAM and SOCK_DGRAM. Options are
+ * those that are an int. Addresses that one need not have may be null.
+ */
+long socket(int domain, int type, int protocol);
+long bind(int fd, const void *address, unsigned int bytes);
+long listen(int fd, int backlog);
+long accept4(int fd, void *address, void *bytes, int flags);
+long connect(int fd, const void *address, unsigned int bytes);
+long shutdown(int fd, int how);
+long sendto(int fd, const void *from, tane_size bytes, int flags, const void *to, unsigned int n);
+long recvfrom(int fd, void *to, tane_size bytes, int flags, void *by, void *n);
+long getsockname(int fd, void *address, void *bytes);
+long getpeername(int fd, void *address, void *bytes);
+long setsockopt(int fd, int level, int option, const void *value, unsigned int bytes);
+long getsockopt(int fd, int level, int option, void *value, void *bytes);
+long poll(void *fds, unsigned long count, int milliseconds);
+/* F_GETFL, and F_SETFL of O_NONBLOCK. */
+long fcntl(int fd, int command, long flags);
+
 #endif
+
+/*
+ * Of a kernel, where read() is allowed. As pread(), but nothing is copied: *view is where the
+ * bytes are in the kernel's cache of the file, to be read only, and the result how many; 0 at
+ * the file's end. Their pages are there until tane_release(), and to the instance's end at most;
+ * a trap gives all of them back. What becomes of the file can be seen meanwhile: bytes that
+ * are written, and where it was made shorter nothing, so that an access is a trap, Memory. Where
+ * a function of the host's has looked at what there is no more, the module sees zeroes as well.
+ *
+ * Having them there takes about as long as reading them does, the first time. It is for what is
+ * looked at more than once, or in few places: lend all of that at once. At most 64 views and a
+ * gibibyte at a time (-ENOMEM). What the disk does not give is -EIO.
+ */
+long tane_lend(int fd, const void **view, tane_size bytes, long at);
+long tane_release(const void *view);
 
 #endif

@@ -15,6 +15,8 @@
 
 mod directive;
 
+pub use directive::{is_of, FINI, INIT};
+
 use crate::frame::Frame;
 use crate::operand::{self, Operand};
 use crate::Error;
@@ -180,6 +182,10 @@ impl Rewriter {
                     _ => return self.error(format!("{word} {rest}: string instructions")),
                 }
             }
+            // Of rax and an address of 64 bits, which GCC writes for what lies far behind a symbol.
+            "movabsb" | "movabsw" | "movabsl" | "movabsq" if !rest.starts_with('$') => {
+                (word.replace("movabs", "mov"), rest)
+            }
             other => (other.to_owned(), rest),
         };
         let operands = operand::split(rest);
@@ -214,6 +220,20 @@ impl Rewriter {
                 self.kept_until_leave(to)
             }
             ("xchgb" | "xchgw" | "xchgl" | "xchgq", [a, b]) => self.exchange(&word, a, b),
+            ("btsl" | "btsq" | "btrl" | "btrq" | "btcl" | "btcq", [bit, to])
+                if bit.starts_with('$') && !to.starts_with('%') =>
+            {
+                self.change_bit(&word, bit, to)
+            }
+            ("btl" | "btq", [bit, of]) if bit.starts_with('$') && !of.starts_with('%') => {
+                let spare = self.load(&word[2..], of)?;
+                self.emit(format!("{word} {bit}, {spare}"));
+                Ok(())
+            }
+            ("movsb" | "movsw" | "movsl" | "movsq" | "stosb" | "stosw" | "stosl" | "stosq", []) => {
+                self.string(&word);
+                Ok(())
+            }
             _ if word.starts_with('j') => {
                 self.emit(format!("{word} {rest}"));
                 Ok(())
@@ -250,6 +270,46 @@ impl Rewriter {
         self.emit(format!("mov{size} {register}, {memory}"));
         self.emit(format!("mov{size} {spare}, {register}"));
         Ok(())
+    }
+
+    /// In memory the processor has a bit changed, and the checker no form for that.
+    fn change_bit(&mut self, word: &str, bit: &str, to: &str) -> Result<(), Error> {
+        let size = &word[3..];
+        let spare = self.load(size, to)?;
+        self.emit(format!("{word} {bit}, {spare}"));
+        let memory = self.memory(to)?;
+        self.emit(format!("mov{size} {spare}, {memory}"));
+        Ok(())
+    }
+
+    /// One step of what a string instruction does, which GCC writes where code is to be small:
+    /// upwards, as the calling convention has the direction, and without a change of flags.
+    fn string(&mut self, word: &str) {
+        let size = &word[4..];
+        let (bytes, spare, value) = match size {
+            "b" => (1, "%r11b", "%al"),
+            "w" => (2, "%r11w", "%ax"),
+            "l" => (4, "%r11d", "%eax"),
+            _ => (8, "%r11", "%rax"),
+        };
+        let moves = word.starts_with("movs");
+        if moves {
+            self.emit(format!("mov{size} %gs:(%esi), {spare}"));
+        }
+        let from = if moves { spare } else { value };
+        self.emit(format!("mov{size} {from}, %gs:(%edi)"));
+        if moves {
+            self.emit(format!("leaq {bytes}(%rsi), %rsi"));
+        }
+        self.emit(format!("leaq {bytes}(%rdi), %rdi"));
+    }
+
+    /// Into the register that is to spare, whose name is the result.
+    fn load(&mut self, size: &str, from: &str) -> Result<&'static str, Error> {
+        let spare = if size == "q" { "%r11" } else { "%r11d" };
+        let memory = self.memory(from)?;
+        self.emit(format!("mov{size} {memory}, {spare}"));
+        Ok(spare)
     }
 
     /// A function pointer is a number of a slot.

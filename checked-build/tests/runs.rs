@@ -64,9 +64,42 @@ fn programs_compute_what_they_compute_natively() {
         return;
     }
     for name in [
-        "sort", "crc", "matrix", "queens", "values", "bytes", "moves", "machine", "ways",
+        "sort", "crc", "matrix", "queens", "values", "bytes", "moves", "machine", "ways", "bits",
+        "frames",
     ] {
         computes_the_same(name, 3, &[]);
+    }
+}
+
+#[test]
+fn a_module_of_c_plus_plus_computes_what_it_says() {
+    if !can_run() {
+        return;
+    }
+    for level in ["-O0", "-O2", "-Os", "-O3"] {
+        let options = Options {
+            gcc: vec![level.into()],
+            ..Options::default()
+        };
+        let module = build(&[&source("programs/shapes.cpp")], &options);
+        let module = module.unwrap_or_else(|e| panic!("{level}: {e}"));
+        let mut instance = Instance::new(&module, HEAP, Vec::new()).expect("an instance");
+        let result = instance.call("work", &[5]).expect("it is exported");
+        // 5 * 5, 3 * 2 * 2, and what was counted.
+        assert_eq!(result, Ok(25 + 12 + 11), "{level}");
+    }
+}
+
+#[test]
+fn whatever_gcc_takes_for_c_plus_plus_by_its_name_is_built_as_such() {
+    let shapes = source("programs/shapes.cpp");
+    for ending in ["C", "cc", "cp", "CPP", "cxx", "c++"] {
+        let name = format!("shapes-{}.{ending}", std::process::id());
+        let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::copy(&shapes, &copy).expect("a copy");
+        let module = build(&[&copy], &Options::default());
+        let _ = std::fs::remove_file(&copy);
+        assert!(module.is_ok(), "{ending}: {:?}", module.err());
     }
 }
 
@@ -76,14 +109,16 @@ fn they_do_so_however_gcc_optimises() {
         return;
     }
     for name in [
-        "sort", "matrix", "queens", "values", "bytes", "moves", "machine", "ways",
+        "sort", "matrix", "queens", "values", "bytes", "moves", "machine", "ways", "bits",
     ] {
-        for level in ["-O0", "-O1", "-Os", "-O3"] {
+        for level in ["-O0", "-O1", "-Os", "-Oz", "-O3"] {
             computes_the_same(name, 2, &[level]);
         }
     }
-    for level in ["-O1", "-O2"] {
-        computes_the_same("ways", 2, &[level, "-fno-omit-frame-pointer"]);
+    for level in ["-O1", "-O2", "-Os", "-Oz"] {
+        for name in ["ways", "bits"] {
+            computes_the_same(name, 2, &[level, "-fno-omit-frame-pointer"]);
+        }
     }
 }
 

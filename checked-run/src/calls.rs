@@ -15,6 +15,8 @@ pub struct Call {
     nr: i64,
     /// Arguments that are pointers, by bits from the first.
     pointers: u8,
+    /// Those of them that may be null.
+    nullable: u8,
 }
 
 macro_rules! calls {
@@ -22,39 +24,48 @@ macro_rules! calls {
         &[$(Call {
             name: stringify!($name),
             nr: libc::$nr,
-            pointers: pointers(&[$(kind!($kind)),*]),
+            pointers: bits(&[$(kind!($kind)),*], 1),
+            nullable: bits(&[$(kind!($kind)),*], 2),
         }),*]
     };
 }
 
 macro_rules! kind {
     (word) => {
-        false
+        0
     };
     (pointer) => {
-        true
+        1
+    };
+    (nullable) => {
+        3
     };
 }
 
-const fn pointers(kinds: &[bool]) -> u8 {
+const fn bits(kinds: &[u8], which: u8) -> u8 {
     let (mut mask, mut i) = (0, 0);
     while i < kinds.len() {
-        mask |= (kinds[i] as u8) << i;
+        mask |= ((kinds[i] & which != 0) as u8) << i;
         i += 1;
     }
     mask
 }
 
-/// Calls on files. What every one of them does with memory it does while it runs, by
-/// its own arguments, and through access_ok(); none has a pointer in a structure, maps,
-/// pins or remembers memory, makes or signals a task, or has the kernel call somebody.
-const FILES: &[Call] = calls! {
+/// Calls on what is open. What every one of these and of the following does with memory it
+/// does while it runs, by its own arguments, and through access_ok(); none has a pointer in a
+/// structure, maps, pins or remembers memory, makes a task, or has the kernel call somebody.
+/// The one signal, of a connection that nobody reads, is without effect (kernel/calls.c).
+const OPEN: &[Call] = calls! {
     read SYS_read(word, pointer, word);
     write SYS_write(word, pointer, word);
+    close SYS_close(word);
+};
+
+/// Calls on files.
+const FILES: &[Call] = calls! {
     pread SYS_pread64(word, pointer, word, word);
     pwrite SYS_pwrite64(word, pointer, word, word);
     openat SYS_openat(word, pointer, word, word);
-    close SYS_close(word);
     lseek SYS_lseek(word, word, word);
     fstat SYS_fstat(word, pointer);
     fstatat SYS_newfstatat(word, pointer, pointer, word);
@@ -73,6 +84,21 @@ const FILES: &[Call] = calls! {
     fdatasync SYS_fdatasync(word);
 };
 
+/// Calls on sockets that are there: which there can be, and what can be set of them, is a
+/// matter of `sockets.rs`.
+const SOCKETS: &[Call] = calls! {
+    bind SYS_bind(word, pointer, word);
+    listen SYS_listen(word, word);
+    accept4 SYS_accept4(word, nullable, nullable, word);
+    connect SYS_connect(word, pointer, word);
+    shutdown SYS_shutdown(word, word);
+    sendto SYS_sendto(word, pointer, word, word, nullable, word);
+    recvfrom SYS_recvfrom(word, pointer, word, word, nullable, nullable);
+    getsockname SYS_getsockname(word, pointer, pointer);
+    getpeername SYS_getpeername(word, pointer, pointer);
+    poll SYS_poll(pointer, word, word);
+};
+
 /// Calls that touch no file.
 const ALWAYS: &[Call] = calls! {
     getppid SYS_getppid();
@@ -81,7 +107,10 @@ const ALWAYS: &[Call] = calls! {
     sched_yield SYS_sched_yield();
 };
 
-const _: () = assert!(ALWAYS.len() + FILES.len() <= 64, "bits of Calls");
+const _: () = assert!(
+    ALWAYS.len() + OPEN.len() + FILES.len() + SOCKETS.len() + crate::sockets::CHECKED.len() <= 64,
+    "bits of Calls"
+);
 
 /// Which of the calls a module may import: none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,6 +120,22 @@ impl Calls {
     /// All that there are.
     pub fn all() -> Calls {
         Calls::default().and(|_| true)
+    }
+
+    /// Those on files, and those that touch none.
+    pub fn files() -> Calls {
+        Calls::without_files().and_files()
+    }
+
+    /// These and those on files.
+    pub fn and_files(self) -> Calls {
+        self.and(|call| OPEN.contains(call) || FILES.contains(call))
+    }
+
+    /// These and those on sockets.
+    pub fn and_sockets(self) -> Calls {
+        let checked = crate::sockets::CHECKED;
+        self.and(|call| OPEN.contains(call) || SOCKETS.contains(call) || checked.contains(call))
     }
 
     /// Those that touch no file.
@@ -109,6 +154,14 @@ impl Calls {
         Calls(wanted.fold(self.0, |bits, (i, _)| bits | 1 << i))
     }
 
+    /// The call that has to be one of them for an import of this name; none if no call is.
+    pub fn needed(name: &str) -> Option<&'static str> {
+        match crate::views::import(name) {
+            Some(_) => Some(crate::views::AS),
+            None => Calls::all().find(name).map(|call| call.name),
+        }
+    }
+
     /// The call with this name, if it is one of them.
     pub fn find(self, name: &str) -> Option<Call> {
         self.list().find(|call| call.name == name)
@@ -123,7 +176,25 @@ impl Calls {
 }
 
 fn every() -> impl Iterator<Item = &'static Call> {
-    ALWAYS.iter().chain(FILES)
+    let sockets = SOCKETS.iter().chain(crate::sockets::CHECKED);
+    ALWAYS.iter().chain(OPEN).chain(FILES).chain(sockets)
+}
+
+impl Call {
+    /// One that a function of the host's makes, with numbers alone, as `sockets.rs` does.
+    pub(crate) const fn by_host(name: &'static str, nr: i64) -> Call {
+        Call {
+            name,
+            nr,
+            pointers: 0,
+            nullable: 0,
+        }
+    }
+
+    /// Whether there is no use for it without a directory.
+    pub(crate) fn needs_directory(&self) -> bool {
+        FILES.contains(self)
+    }
 }
 
 /// Bytes of code that one call's way out takes at most.
@@ -146,7 +217,14 @@ pub fn thunk(call: Call, window: usize) -> Vec<u8> {
     code.extend((window as u64).to_le_bytes());
     for (i, based) in BASED.iter().enumerate() {
         if call.pointers & 1 << i != 0 {
-            code.extend(*based);
+            let (low, base) = based.split_at(based.len() - 3);
+            code.extend(low);
+            if call.nullable & 1 << i != 0 {
+                // test r32, r32, of the same register twice; jz behind what comes
+                code.extend(&low[..low.len() - 2]);
+                code.extend([0x85, low[low.len() - 1], 0x74, 3]);
+            }
+            code.extend(base);
         }
     }
     // mov eax, nr; lea rcx, [rip + 8]; jmp gs:[gate]; ret

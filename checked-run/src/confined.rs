@@ -5,12 +5,14 @@ use crate::Linux;
 use std::io;
 use tane_host::{Kernel, Program, Virtual};
 
-/// Capabilities that stay: to use files whoever owns them. Not those for device memory,
-/// mounts, other tasks or a way out of the root directory.
+/// Capabilities that stay: to use files whoever owns them. Not those for device memory, mounts, other
+/// tasks or a way out of the root directory.
 const CAP_DAC_OVERRIDE: u32 = 1;
 const CAP_DAC_READ_SEARCH: u32 = 2;
 const CAP_FOWNER: u32 = 3;
 const CAPABILITIES: u32 = 1 << CAP_DAC_OVERRIDE | 1 << CAP_DAC_READ_SEARCH | 1 << CAP_FOWNER;
+/// And with sockets any port.
+const CAP_NET_BIND_SERVICE: u32 = 10;
 const CAPABILITY_VERSION_3: u32 = 0x2008_0522;
 
 /// Memory of the window that nobody uses yet, at its end.
@@ -24,11 +26,17 @@ fn words(words: &[u32]) -> Vec<u8> {
 }
 
 /// A confined task of this kernel for code whose window, and GS base, is here. Its only
-/// open file is, if a directory is given, that: descriptor 0, and the root.
+/// open file is, if a directory is given, that: descriptor 0, and the root. `has_sockets`: it
+/// may make some.
 ///
 /// # Safety
 /// As for [`Kernel::program`]; the scratch memory is writable, and the caller's.
-pub unsafe fn confined(linux: Linux<'_>, window: usize, scratch: &Scratch) -> io::Result<Program> {
+pub unsafe fn confined(
+    linux: Linux<'_>,
+    has_sockets: bool,
+    window: usize,
+    scratch: &Scratch,
+) -> io::Result<Program> {
     let window = Virtual(window as u64);
     // SAFETY: as the caller promises.
     let mut program = unsafe { linux.kernel.program(window, Some(window))? };
@@ -70,11 +78,19 @@ pub unsafe fn confined(linux: Linux<'_>, window: usize, scratch: &Scratch) -> io
         for _ in 0..linux.descriptors.max(1) {
             call(&name, libc::SYS_openat, &[here, at, flags], b".\0")?;
         }
+    } else if has_sockets {
+        // Numbers that no socket gets; nothing can be done with these.
+        let flags = (libc::O_PATH | libc::O_DIRECTORY) as u64;
+        let here = libc::AT_FDCWD as u64;
+        for _ in 0..linux.descriptors {
+            call("/", libc::SYS_openat, &[here, at, flags], b"/\0")?;
+        }
     }
     let no = libc::PR_SET_NO_NEW_PRIVS as u64;
     call("no_new_privs", libc::SYS_prctl, &[no, 1, 0, 0, 0], &[])?;
     let header = words(&[CAPABILITY_VERSION_3, 0]);
-    let sets = words(&[CAPABILITIES, CAPABILITIES, 0, 0, 0, 0]);
+    let capabilities = CAPABILITIES | u32::from(has_sockets) << CAP_NET_BIND_SERVICE;
+    let sets = words(&[capabilities, capabilities, 0, 0, 0, 0]);
     let all = [header, sets].concat();
     call("capset", libc::SYS_capset, &[at, at + 8], &all)?;
     Ok(program)

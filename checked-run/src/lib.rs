@@ -4,6 +4,8 @@
 //! ```text
 //! checked.rs    a module that was checked, once for all its instances
 //! memory.rs     what of it the host reads and writes
+//! views.rs      files' pages that are lent to it
+//! sockets.rs    which sockets it may have
 //! window.rs     the 4 GiB, what of them can be accessed, and the stack of returns
 //! switch.rs     from the host into a module and back, by return, import and trap
 //! calls.rs      which system calls it may import, and the way of one to the kernel
@@ -25,7 +27,9 @@ mod ends;
 mod lines;
 mod memory;
 mod signals;
+mod sockets;
 mod switch;
+mod views;
 mod watch;
 mod window;
 
@@ -38,17 +42,19 @@ pub use watch::Stopper;
 
 use confined::{confined, Scratch};
 use lines::Lines;
+use std::cell::RefCell;
 use std::ffi::CStr;
 use std::io;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use switch::{Context, Own, NO_TRAP};
 use tane_checked::{check, Layout, Module, PAGE};
-use tane_host::{Kernel, Program};
-use watch::Watch;
+use tane_host::Kernel;
+use views::Views;
+use watch::{Marker, Watch};
 use window::Window;
 
 /// What an import is given: its first six arguments, and the module's memory.
@@ -69,7 +75,10 @@ pub struct Instance {
     needs_kernel: bool,
     /// A call on files that it imports.
     needs_directory: Option<String>,
-    program: Option<Program>,
+    /// It imports a call that makes sockets.
+    has_sockets: bool,
+    /// Its memory is of types: views end with the call that has them.
+    is_typed: bool,
     kernel: Option<Kernel>,
     context: Box<Context>,
     window: Window,
@@ -132,7 +141,7 @@ impl Instance {
         imports: Vec<(&str, Import)>,
     ) -> Result<Instance, Error> {
         let calls = linux.map(|linux| match linux.directory {
-            Some(_) => Calls::all(),
+            Some(_) => Calls::files(),
             None => Calls::without_files(),
         });
         let mut instance = Instance::mapped(file, heap, calls.unwrap_or_default(), imports)?;
@@ -181,22 +190,34 @@ impl Instance {
             end: window.end(),
             limit: Rc::default(),
             ended: Rc::default(),
+            views: Rc::new(RefCell::new(Views::new(window.start(), window.end()))),
         };
         memory.limit.set(memory.heap_end());
         let mut context = Context::new(&mut window, memory);
         let mut thunks = Vec::new();
-        let (mut needs_kernel, mut needs_directory) = (false, None);
+        let (mut needs_kernel, mut needs_directory, mut has_sockets) = (false, None, false);
         for name in &module.imports {
             let given = imports.iter().position(|(given, _)| given == name);
-            let heap = heap_import(name);
+            let heap = memory::import(name);
             let call = calls.find(name);
-            thunks.push(match (given, heap, Own::find(name), call) {
+            let view = views::import(name).filter(|_| calls.find(views::AS).is_some());
+            if given.is_none() && view.is_some() {
+                needs_kernel = true;
+                needs_directory.get_or_insert((*name).to_owned());
+            }
+            let socket = call.and_then(|_| sockets::import(name));
+            if given.is_none() && socket.is_some() {
+                needs_kernel = true;
+                has_sockets |= *name == "socket";
+            }
+            let by_host = heap.or(view).or(socket);
+            thunks.push(match (given, by_host, Own::find(name), call) {
                 (Some(given), ..) => context.add(imports.swap_remove(given).1),
-                (None, Some(heap), ..) => context.add(heap),
+                (None, Some(import), ..) => context.add(import),
                 (None, None, Some(own), _) => context.own(own),
                 (None, None, None, Some(call)) => {
                     needs_kernel = true;
-                    if Calls::without_files().find(name).is_none() {
+                    if call.needs_directory() {
                         needs_directory = Some(call.name.to_owned());
                     }
                     calls::thunk(call, window.address(0))
@@ -219,7 +240,8 @@ impl Instance {
             kernel: None,
             needs_kernel,
             needs_directory,
-            program: None,
+            has_sockets,
+            is_typed: module.types.is_some(),
             context,
             window,
             process: signals::process(),
@@ -237,8 +259,10 @@ impl Instance {
         let at = self.window.start().as_ptr() as u64 + at;
         let (start, scratch) = (self.window.address(0), Scratch { at, bytes });
         // SAFETY: the window has room below it, and its last page is heap.
-        let program = unsafe { confined(linux, start, &scratch) };
-        self.program = Some(program?);
+        let program = unsafe { confined(linux, self.has_sockets, start, &scratch) };
+        let mut views = self.context.memory.views.borrow_mut();
+        views.set_program(Some(program?));
+        drop(views);
         self.kernel = Some(linux.kernel.clone());
         Ok(())
     }
@@ -248,14 +272,16 @@ impl Instance {
     /// module's own code, and in a call of the kernel's as soon as that is over, which
     /// it is at once if it sleeps. Functions of the host's are not interrupted.
     pub fn limit(&mut self, limit: Duration) -> io::Result<()> {
-        let cancel = match (&mut self.program, &self.kernel) {
+        let mut views = self.context.memory.views.borrow_mut();
+        let cancel = match (views.program(), &self.kernel) {
             (Some(program), Some(kernel)) => {
                 program.divert(signals::after_call, &raw const *self.context as usize);
                 Some(confined::cancel(program, kernel)?)
             }
             _ => None,
         };
-        let context = Marker(&raw const self.context.expired);
+        drop(views);
+        let context = Marker::new(&self.context.expired);
         let watch = Watch::new(move || {
             context.mark();
             if let Some(cancel) = &cancel {
@@ -353,7 +379,7 @@ impl Instance {
         // Elsewhere there can be anything at its place.
         function.instance == self.number
             && self.process == signals::process()
-            && !(self.needs_kernel && self.program.is_none())
+            && !(self.needs_kernel && self.kernel.is_none())
     }
 
     /// Why it cannot.
@@ -363,7 +389,7 @@ impl Instance {
             Error::Function
         } else if self.process != signals::process() {
             Error::Forked
-        } else if self.needs_kernel && self.program.is_none() {
+        } else if self.needs_kernel && self.kernel.is_none() {
             Error::NoKernel
         } else {
             Error::Arguments(arguments)
@@ -379,41 +405,39 @@ impl Instance {
         if let Some((watch, _)) = &self.watch {
             watch.end();
         }
+        if result.1 != NO_TRAP || self.is_typed || self.context.expired.load(Ordering::Relaxed) {
+            self.clean_up();
+        }
+        result
+    }
+
+    /// After a call that did not only return, or has views that end with it.
+    #[cold]
+    #[inline(never)]
+    fn clean_up(&mut self) {
+        let mut views = self.context.memory.views.borrow_mut();
+        views.give_all_back();
         // However it ended: from here on nobody marks it.
         if self.context.expired.load(Ordering::Relaxed) {
             self.context.expired.store(false, Ordering::Relaxed);
-            if let Some(program) = &mut self.program {
+            if let Some(program) = views.program() {
                 // Takes what was sent to it last, which the next call is not to find.
                 // SAFETY: no pointers.
                 unsafe { program.syscall(libc::SYS_getppid, [0; 6]) };
             }
         }
-        result
     }
 }
 
-/// What every module may import of its heap.
-fn heap_import(name: &str) -> Option<Import> {
-    match name {
-        "tane_heap" => Some(Box::new(|_, memory| memory.heap())),
-        "tane_heap_end" => Some(Box::new(|_, memory| memory.heap_end())),
-        "tane_heap_limit" => Some(Box::new(|[to, ..], memory| {
-            let done = memory.limit_heap(to & u64::from(u32::MAX));
-            done.map_or(-i64::from(libc::EINVAL) as u64, |()| 0)
-        })),
-        _ => None,
-    }
-}
-
-/// The word that says that time is over.
-struct Marker(*const AtomicBool);
-
-// SAFETY: an atomic, in a box that outlives who watches it.
-unsafe impl Send for Marker {}
-
-impl Marker {
-    fn mark(&self) {
-        // SAFETY: as above.
-        unsafe { (*self.0).store(true, Ordering::Relaxed) };
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // What tells the program's task something goes before it.
+        self.watch = None;
+        let mut views = self.context.memory.views.borrow_mut();
+        if self.process != signals::process() {
+            views.forget();
+        }
+        // Whoever holds the memory still holds no kernel.
+        views.set_program(None);
     }
 }

@@ -1,7 +1,9 @@
 //! A module's memory, as the host sees it: by copies that are checked.
 
+use crate::views::Views;
 use crate::window::GUARD;
-use std::cell::Cell;
+use crate::Import;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -19,6 +21,7 @@ pub struct Memory {
     pub(crate) limit: Rc<Cell<u64>>,
     /// What the call under way is to end with, once the import that asked for it is over.
     pub(crate) ended: Rc<Cell<Option<i32>>>,
+    pub(crate) views: Rc<RefCell<Views>>,
 }
 
 impl Memory {
@@ -32,6 +35,11 @@ impl Memory {
         let inside = inside && (limit == heap || last <= limit || offset >= heap);
         // SAFETY: within what is mapped.
         inside.then(|| unsafe { self.window.as_ptr().add(offset as usize) })
+    }
+
+    /// Where the process has this offset of the window, whatever is there.
+    pub(crate) fn address(&self, offset: u64) -> u64 {
+        self.window.as_ptr() as u64 + offset
     }
 
     /// The first byte behind the module's data: its heap, up to [`Memory::heap_end`].
@@ -55,9 +63,11 @@ impl Memory {
         }
     }
 
-    /// Copies out of the window; none if the module could not read it all.
+    /// Copies out of the window; none if the module could not read it all. Of a view what the
+    /// file does not have any more is zeroes.
     pub fn read(&self, offset: u64, bytes: usize) -> Option<Vec<u8>> {
-        let from = self.at(offset, bytes, self.layout.read_only)?;
+        let own = self.at(offset, bytes, self.layout.read_only);
+        let from = own.or_else(|| self.views.borrow().at(offset, bytes as u64))?;
         let mut copy = vec![0; bytes];
         // SAFETY: readable, and the module waits.
         unsafe { std::ptr::copy_nonoverlapping(from, copy.as_mut_ptr(), bytes) };
@@ -109,5 +119,18 @@ impl Memory {
         }
         self.limit.set(to);
         Ok(())
+    }
+}
+
+/// What every module may import of its heap.
+pub fn import(name: &str) -> Option<Import> {
+    match name {
+        "tane_heap" => Some(Box::new(|_, memory| memory.heap())),
+        "tane_heap_end" => Some(Box::new(|_, memory| memory.heap_end())),
+        "tane_heap_limit" => Some(Box::new(|[to, ..], memory| {
+            let done = memory.limit_heap(to & u64::from(u32::MAX));
+            done.map_or(-i64::from(libc::EINVAL) as u64, |()| 0)
+        })),
+        _ => None,
     }
 }

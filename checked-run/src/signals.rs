@@ -7,6 +7,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
 use tane_checked::PAGE;
+use tane_host::{show_lent, Virtual};
 
 /// From `getauxval(AT_HWCAP2)`: programs may set the GS base.
 const FSGSBASE: u64 = 2;
@@ -101,6 +102,12 @@ unsafe fn on_fault(signal: i32, info: *mut libc::siginfo_t, state_of: *mut libc:
         let registers = &mut state.uc_mcontext.gregs;
         let at = registers[libc::REG_RIP as usize] as usize;
         let address = (*info).si_addr() as usize;
+        let own =
+            (*context).module_stack == 0 && ((*context).code[0]..(*context).code[1]).contains(&at);
+        let error = registers[libc::REG_ERR as usize] as u64;
+        if signal == libc::SIGSEGV && own && show_lent(Virtual(address as u64), error) {
+            return true;
+        }
         let Some(trap) = trap(signal, at, address, &*context) else {
             return false;
         };

@@ -3,6 +3,7 @@
 
 use crate::signals::time_signal;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -164,5 +165,23 @@ impl Drop for Watch {
         if let Some(thread) = self.thread.take() {
             thread.join().ok();
         }
+    }
+}
+
+/// The word that says that time is over.
+pub struct Marker(*const AtomicBool);
+
+// SAFETY: an atomic, in a box that outlives who watches it.
+unsafe impl Send for Marker {}
+
+impl Marker {
+    /// Of an instance that outlives who has it.
+    pub fn new(word: &AtomicBool) -> Marker {
+        Marker(word)
+    }
+
+    pub fn mark(&self) {
+        // SAFETY: as above.
+        unsafe { (*self.0).store(true, Ordering::Relaxed) };
     }
 }

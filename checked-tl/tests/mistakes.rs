@@ -130,7 +130,9 @@ fn each_mistake_is_told_at_its_place() {
             "at most 6",
         ),
         ("fn f(a: int, a: int) {}", "1:14", "already"),
-        ("let a = 1;", "1:1", "record, variant, fn or export"),
+        ("let a = 1;", "1:1", "record, variant, fn, export or use"),
+        ("use \"x.tl\";", "1:5", "x.tl: no other file"),
+        ("use x;", "1:5", "the name of a file"),
     ] {
         let said = told(source);
         assert!(

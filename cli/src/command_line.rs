@@ -1,7 +1,7 @@
 //! The command line: the verbs, and the options of all of them (`args.rs`).
 
-use crate::args::Global;
 use crate::options_first::options_first;
+use crate::session::Global;
 use crate::tell;
 use crate::verbs::*;
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -28,11 +28,14 @@ Examples:
   tane cat disk.img:/var/log/syslog | less
   tane inspect disk.img                    partitions and file systems
   tane cat https://host/vm.qcow2@1:/etc/os-release
+  tane cp app 'nbd+unix:///vm?socket=/run/nbd@2:/opt'
 
 Addresses:
   An argument means an image if it contains \":/\" and the text before it names an
   existing file, with or without @SELECTOR. What exists under its full name is
   always that file; a name with a colon but no \":/\", like a:b, is never an image.
+  On servers: https://HOST/IMAGE (http: too), to be read, and exports of NBD servers,
+  nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH, to be written too.
 
 Exit codes:
   0    done

@@ -1,6 +1,5 @@
 //! Patterns in paths: the files that they stand for, in the order of names.
 
-use crate::args::Global;
 use crate::failure::{Failure, SOME_FAILED};
 use crate::interrupt;
 use crate::names::plain;
@@ -34,10 +33,11 @@ pub fn meant(root: &Root, path: &[u8]) -> Result<Meant, Errno> {
     }
 }
 
-/// The same of a source of a copy, which has to be there.
-pub fn sources(root: &Root, at: &ImagePath, global: &Global) -> Result<Vec<ImagePath>, Failure> {
+/// The same of a source of a copy, which has to be there. In a session it is what it is: its
+/// shell has looked for patterns before.
+pub fn sources(root: &Root, at: &ImagePath, in_session: bool) -> Result<Vec<ImagePath>, Failure> {
     let shown = || [at.prefix(), at.path.clone()].concat();
-    if global.kept.is_session() {
+    if in_session {
         return Ok(vec![at.clone()]);
     }
     let paths = match meant(root, &at.path).map_err(|e| Failure::file(&shown(), e))? {

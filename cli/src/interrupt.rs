@@ -1,7 +1,7 @@
 //! Ctrl-C. The signals are blocked in every thread and taken by one that does
 //! nothing else, so no handler ever runs on a stack of the image's kernel.
 
-use crate::args::Global;
+use crate::args::Options;
 use crate::failure::{Failure, Result, INTERRUPTED, OUT_OF_TIME};
 use crate::{echo, tell};
 use std::io::PipeWriter;
@@ -132,11 +132,11 @@ pub fn pass_on(to: Option<&PipeWriter>) {
 
 /// In such a child, before it does anything: signals are its own, and so is the watch over
 /// its Linux. The limit of time is its parent's, with which it ends.
-pub fn begin_in_child(global: &Global) {
+pub fn begin_in_child(options: &Options) {
     pass_on(None);
-    let own = Global {
+    let own = Options {
         time_limit: None,
-        ..global.clone()
+        ..options.clone()
     };
     install(&own);
 }
@@ -151,7 +151,7 @@ pub fn take_over(handler: impl Fn(i32, u32) + Send + Sync + 'static) {
 }
 
 /// Must run before any other thread exists, in this process.
-pub fn install(global: &Global) {
+pub fn install(options: &Options) {
     // SAFETY: sigset_t and sigaction are plain data; the pointers are to live ones.
     let set = unsafe {
         let mut set = std::mem::zeroed::<libc::sigset_t>();
@@ -164,7 +164,7 @@ pub fn install(global: &Global) {
                 libc::sigaddset(&mut set, signal);
             }
         }
-        if let Some(limit) = global.time_limit {
+        if let Some(limit) = options.time_limit {
             libc::sigaddset(&mut set, libc::SIGALRM);
             alarm(limit);
         }
@@ -176,7 +176,7 @@ pub fn install(global: &Global) {
         libc::pthread_sigmask(libc::SIG_BLOCK, &resize, std::ptr::null_mut());
         set
     };
-    let hang = global.hang_limit.unwrap_or(HANG);
+    let hang = options.hang_limit.unwrap_or(HANG);
     let waiter = move || {
         let mut last: Option<Instant> = None;
         let mut progress = Progress::new();
@@ -248,7 +248,7 @@ pub fn install(global: &Global) {
         }
     };
     let thread = std::thread::Builder::new().name("signals".into());
-    let _ = match global.no_jail {
+    let _ = match options.no_jail {
         true => thread.spawn(waiter),
         false => tane::jail::spawn_fenced(thread, waiter),
     };

@@ -1,8 +1,8 @@
 //! The `tane` command: disk images, read and written by real Linux in-process.
 //!
 //! Imports of ours: `tane`, `tane-checked`, `tane-checked-build`, `tane-checked-run`,
-//! `tane-checked-tl`, `tane-copy`, `tane-fuse`, `tane-hostile`, `tane-lab`, `tane-linux`, `tane-make`,
-//! `tane-netlab`, `tane-run`, `tane-worker`.
+//! `tane-checked-tl`, `tane-copy`, `tane-fuse`, `tane-hostile`, `tane-kernel-build`, `tane-lab`,
+//! `tane-linux`, `tane-make`, `tane-netlab`, `tane-run`, `tane-worker`.
 
 mod args;
 mod command_line;
@@ -12,7 +12,6 @@ mod echo;
 mod elf;
 mod expand;
 mod failure;
-mod guard;
 mod inherited;
 mod interrupt;
 mod login;
@@ -21,6 +20,8 @@ mod names;
 mod network;
 mod options_first;
 mod output;
+mod passing;
+mod programs;
 mod session;
 mod shell;
 mod show;
@@ -30,9 +31,9 @@ mod users;
 mod verbs;
 mod walk;
 
-use args::Global;
 use command_line::{Cli, Verb};
 use session::traced;
+use session::Global;
 use std::process::ExitCode;
 use verbs::trace::wrap;
 
@@ -84,6 +85,7 @@ fn main() -> ExitCode {
         }
     };
     session::end_of_making();
+    session::farewell();
     match done {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {

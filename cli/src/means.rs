@@ -1,24 +1,24 @@
 //! What images are made by when this command makes them: programs in their jail, a kernel
-//! as the options say, and this same program to show one below a directory.
+//! as the options say.
 
-use crate::args::Global;
 use crate::compare::told;
-use crate::failure::{Failure, Result, SOME_FAILED};
+use crate::failure::{Failure, SOME_FAILED};
 use crate::interrupt;
+use crate::programs;
+use crate::session::Global;
 use crate::session::{
     fill_elsewhere, open_source, open_source_in, saved, spool, temporary_place, told_source,
     Machine,
 };
-use crate::tools;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use tane::images::Spool;
 use tane_copy::{Observer, SenderBy};
 use tane_linux::{Packed, Xattrs};
 use tane_make::told::{Entry, Had, Telling};
-use tane_make::{Error, Order, Tool, Wanted};
+use tane_make::{Error, Feed, Order, Tool, Wanted};
 
 /// Of a command with these options.
 pub struct Means<'g>(pub &'g Global);
@@ -57,29 +57,45 @@ impl tane_make::Means for Means<'_> {
     }
 
     fn command(&self, tool: Tool) -> tane_make::Result<Command> {
-        Ok(tools::Tool::from(tool).command()?)
+        Ok(programs::Tool::from(tool).command()?)
     }
 
     fn ask(&self, tool: Tool, command: &mut Command) -> tane_make::Result<Output> {
-        Ok(tools::Tool::from(tool).ask(command, &[])?)
+        Ok(programs::Tool::from(tool).ask(command, &[])?)
+    }
+
+    fn ask_fed(
+        &self,
+        tool: Tool,
+        command: &mut Command,
+        owner: Option<(u32, u32)>,
+        feed: &mut Feed<'_>,
+    ) -> tane_make::Result<Output> {
+        Ok(programs::Tool::from(tool).ask_fed(command, owner, feed)?)
+    }
+
+    fn ask_shown(
+        &self,
+        tool: Tool,
+        command: &mut Command,
+        image: &Path,
+    ) -> tane_make::Result<Output> {
+        Ok(programs::ask_shown(tool.into(), command, image)?)
     }
 
     fn fill(
         &self,
+        name: &Path,
         order: &Order,
         observer: &dyn Observer,
         emit: &dyn Fn(SenderBy<'_>),
     ) -> Option<tane_make::Result<()>> {
-        let done = fill_elsewhere(order, observer, emit);
+        let done = fill_elsewhere(name, order, observer, emit);
         done.map(|done| Ok(done?))
     }
 
     fn kernel(&self, wanted: &Wanted) -> tane_make::Result<tane::Kernel> {
         Ok(Machine::deterministic(wanted, self.0)?.kernel)
-    }
-
-    fn show(&self, image: &Path, dir: &Path) -> tane_make::Result<Box<dyn tane_make::Shown>> {
-        Ok(Box::new(Shown::new(image, dir)?))
     }
 }
 
@@ -124,63 +140,5 @@ impl From<Error> for Failure {
                 Err(e) => Failure::new(SOME_FAILED, e.to_string()),
             },
         }
-    }
-}
-
-/// An image that this same program shows in a directory.
-struct Shown {
-    dir: PathBuf,
-    ended: bool,
-}
-
-impl Shown {
-    fn new(image: &Path, dir: &Path) -> Result<Shown> {
-        let mut command = tane()?;
-        command.args(["mount", "--quiet", "--background"]);
-        run(command.arg(image).arg(dir))?;
-        Ok(Shown {
-            dir: dir.to_owned(),
-            ended: false,
-        })
-    }
-}
-
-impl tane_make::Shown for Shown {
-    fn end(mut self: Box<Self>) -> tane_make::Result<()> {
-        run(tane()?.arg("umount").arg(&self.dir))?;
-        self.ended = true;
-        Ok(())
-    }
-}
-
-impl Drop for Shown {
-    fn drop(&mut self) {
-        if self.ended {
-            return;
-        }
-        // Something went wrong before.
-        if let Ok(mut command) = tane() {
-            let command = command.arg("umount").arg(&self.dir);
-            let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
-        }
-    }
-}
-
-fn tane() -> Result<Command> {
-    let path = std::env::current_exe();
-    let path = path.map_err(|e| Failure::new(SOME_FAILED, format!("/proc/self/exe: {e}")))?;
-    Ok(Command::new(path))
-}
-
-fn run(command: &mut Command) -> Result<()> {
-    let fail = |e: &dyn std::fmt::Display| {
-        let text = format!("erofs needs a mount by FUSE, and there is none: {e}");
-        Failure::new(SOME_FAILED, text)
-    };
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.map_err(|e| fail(&e))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(fail(&String::from_utf8_lossy(&output.stderr).trim())),
     }
 }

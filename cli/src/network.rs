@@ -1,62 +1,17 @@
 //! The network of the Linux inside: `--net` and its kin, of `tane run` and `tane net`.
 
-use crate::args::Global;
+use crate::args::{Net, NetAddress};
 use crate::failure::{Failure, Result};
+use crate::session::Global;
 use crate::session::{begin_network, begin_wire, impair_network, Plug};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::str::FromStr;
 use tane::net::{addresses, Forward, Impairment, Rule, UserNetwork};
 use tane_run::Command;
 
 /// Where names are resolved, as resolv.conf(5) says it.
 pub const RESOLVERS: &str = "/etc/resolv.conf";
 const PORT_OF_NAMES: u16 = 53;
-
-/// What is at the other end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Net {
-    /// Nothing: there is the loopback interface alone.
-    None,
-    /// What this host reaches, through ordinary sockets of the host's.
-    User,
-    /// A tap interface of the host's.
-    Tap(String),
-    /// Whoever listens at a Unix socket for frames in QEMU's framing.
-    Switch(PathBuf),
-}
-
-impl FromStr for Net {
-    type Err = String;
-
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        match (text, text.split_once('=')) {
-            ("none", _) => Ok(Self::None),
-            ("user", _) => Ok(Self::User),
-            (_, Some(("tap", name))) if !name.is_empty() => Ok(Self::Tap(name.into())),
-            (_, Some(("switch", path))) if !path.is_empty() => Ok(Self::Switch(path.into())),
-            _ => Err("write none, user, tap=NAME or switch=PATH".into()),
-        }
-    }
-}
-
-/// An address and how many bits of it are its network's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address(pub IpAddr, pub u8);
-
-impl FromStr for Address {
-    type Err = String;
-
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let parse = || {
-            let (address, bits) = text.split_once('/')?;
-            let (address, bits): (IpAddr, u8) = (address.parse().ok()?, bits.parse().ok()?);
-            let most = if address.is_ipv4() { 32 } else { 128 };
-            (bits <= most).then_some(Self(address, bits))
-        };
-        parse().ok_or_else(|| "write ADDRESS/BITS, such as 192.0.2.2/24".into())
-    }
-}
 
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Network")]
@@ -79,7 +34,7 @@ pub struct Options {
     pub dns: Vec<SocketAddr>,
     /// With --net tap and switch: an address of the interface inside. Can be repeated
     #[arg(long, value_name = "ADDRESS/BITS")]
-    pub address: Vec<Address>,
+    pub address: Vec<NetAddress>,
     /// With --net tap and switch: by way of whom everything else is reached. Can be repeated
     #[arg(long, value_name = "ADDRESS")]
     pub gateway: Vec<IpAddr>,
@@ -103,10 +58,37 @@ fn parse_resolver(text: &str) -> std::result::Result<SocketAddr, String> {
 /// Where names are resolved.
 pub struct Names(Vec<IpAddr>);
 
+/// The command that has a network.
+#[derive(Clone, Copy)]
+pub enum Asker {
+    Net,
+    Run,
+    RunModule,
+}
+
+impl Asker {
+    fn verb(self) -> &'static str {
+        match self {
+            Asker::Net => "net",
+            Asker::Run => "run",
+            Asker::RunModule => "run-module",
+        }
+    }
+
+    /// Its option for [`Options::allow`].
+    fn allow(self) -> &'static str {
+        match self {
+            Asker::Net | Asker::Run => "--allow",
+            // Which says there what a module may import.
+            Asker::RunModule => "--to",
+        }
+    }
+}
+
 /// Start who makes the host's sockets, or open the wire, if there is a network. Before the jail
-/// is entered. `verb` is who is asked for it.
-pub fn begin(net: &Net, args: &Options, verb: &str, global: &Global) -> Result<Option<Names>> {
-    args.check(net, verb)?;
+/// is entered.
+pub fn begin(net: &Net, args: &Options, asker: Asker, global: &Global) -> Result<Option<Names>> {
+    args.check(net, asker)?;
     impair_network(args.impair.clone());
     match net {
         Net::None => Ok(None),
@@ -124,6 +106,7 @@ pub fn begin(net: &Net, args: &Options, verb: &str, global: &Global) -> Result<O
         Net::Tap(_) | Net::Switch(_) => {
             let port = args.dns.iter().find(|at| at.port() != PORT_OF_NAMES);
             if let Some(at) = port {
+                let verb = asker.verb();
                 let text = format!("{verb}: --dns {at}: on a wire names are resolved at port 53");
                 return Err(Failure::usage(text));
             }
@@ -140,10 +123,10 @@ pub fn begin(net: &Net, args: &Options, verb: &str, global: &Global) -> Result<O
 
 impl Options {
     /// Every option is about the network that there is.
-    fn check(&self, net: &Net, verb: &str) -> Result<()> {
+    pub fn check(&self, net: &Net, asker: Asker) -> Result<()> {
         let of_user = [
             (!self.publish.is_empty(), "--publish"),
-            (!self.allow.is_empty(), "--allow"),
+            (!self.allow.is_empty(), asker.allow()),
             (!self.deny.is_empty(), "--deny"),
         ];
         let of_wire = [
@@ -179,11 +162,15 @@ impl Options {
         match wrong {
             None => Ok(()),
             Some(option) => {
-                let text = format!("{verb}: {option} is about {what}");
+                let text = format!("{}: {option} is about {what}", asker.verb());
                 Err(Failure::usage(text).remedy(remedy))
             }
         }
     }
+}
+
+fn no_resolvers(error: &tane::Error) -> Failure {
+    Failure::image(format!("the resolvers: {error}"))
 }
 
 impl Names {
@@ -202,31 +189,17 @@ impl Names {
 
     /// For who is in the kernel without a root of its own.
     pub fn show_to_kernel(&self, kernel: &tane::Kernel) -> Result<()> {
+        let root = kernel.tree("/");
+        self.show_in(&root.map_err(|e| no_resolvers(&e))?)
+    }
+
+    /// In a root that is forgotten. What is there instead is often a link to a program's file.
+    pub fn show_in(&self, root: &tane::Tree) -> Result<()> {
         let write = || {
-            let root = kernel.tree("/")?;
             root.create_dir_all("/etc")?;
+            let _ = root.remove_file(RESOLVERS);
             root.write(RESOLVERS, self.text())
         };
-        write().map_err(|e| Failure::image(format!("the resolvers: {e}")))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn networks_and_addresses_are_read_as_they_are_written() {
-        assert_eq!("user".parse(), Ok(Net::User));
-        assert_eq!("tap=t=0".parse(), Ok(Net::Tap("t=0".into())));
-        assert_eq!("switch=/run/s".parse(), Ok(Net::Switch("/run/s".into())));
-        for wrong in ["", "tap", "tap=", "switch", "bridge=x", "User"] {
-            assert!(wrong.parse::<Net>().is_err(), "{wrong}");
-        }
-        let address = Address([192, 0, 2, 1].into(), 24);
-        assert_eq!("192.0.2.1/24".parse(), Ok(address));
-        for wrong in ["192.0.2.1", "192.0.2.1/33", "::/129", "a/1", "/"] {
-            assert!(wrong.parse::<Address>().is_err(), "{wrong}");
-        }
+        write().map_err(|e| no_resolvers(&e))
     }
 }

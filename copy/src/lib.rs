@@ -143,7 +143,7 @@ pub struct What<'a, 'e> {
     /// What is left out of them.
     pub excludes: &'e Excludes,
     /// Where the host has the bytes of files of a device of that kernel.
-    pub place: Option<&'a tane::Place>,
+    pub host_blocks: Option<&'a tane::HostBlocks>,
 }
 
 /// Copies the sources into a directory. `write_here`: the destination is the image, so
@@ -192,7 +192,7 @@ fn read<'a>(
     };
     let reader = Reader::new(sys, sender, report, sparse, avoid);
     let reader = reader.without_links(without_links).without(what.excludes);
-    reader.with_place(what.place).read(what.sources);
+    reader.with_host_blocks(what.host_blocks).read(what.sources);
 }
 
 fn by_threads<'a: 's, 's>(

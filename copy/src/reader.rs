@@ -16,7 +16,7 @@ use super::{Source, SparseMode, DEEPEST};
 use crate::patterns::Excludes;
 use std::collections::HashMap;
 use std::ffi::CStr;
-use tane::Place;
+use tane::HostBlocks;
 use tane_linux::{is_subvolume, Entries, Errno, Fd, Flags, Kind, Stat, Sys, Xattrs};
 
 const OPEN: i32 = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
@@ -47,7 +47,7 @@ pub struct Reader<'a, 'r> {
     sent: u32,
     excludes: Option<&'r Excludes>,
     /// Where the host has the bytes of files of a device.
-    place: Option<&'a Place>,
+    host_blocks: Option<&'a HostBlocks>,
     /// The length of the path of the source at hand.
     top: usize,
     /// In the file at hand.
@@ -99,7 +99,7 @@ impl<'a, 'r> Reader<'a, 'r> {
             sharing,
             sent: 0,
             excludes: None,
-            place: None,
+            host_blocks: None,
             top: 0,
             zeroes_are_holes: false,
             noatime: libc::O_NOATIME,
@@ -126,8 +126,8 @@ impl<'a, 'r> Reader<'a, 'r> {
     }
 
     /// The host may have the bytes of files there.
-    pub fn with_place(mut self, place: Option<&'a Place>) -> Self {
-        self.place = place;
+    pub fn with_host_blocks(mut self, host_blocks: Option<&'a HostBlocks>) -> Self {
+        self.host_blocks = host_blocks;
         self
     }
 

@@ -4,7 +4,7 @@ use crate::patterns::Excludes;
 use crate::{copy, totals, Destination, Settings, Source, Tally, To, What};
 use std::cell::Cell;
 use std::ffi::{CStr, CString};
-use tane::Place;
+use tane::HostBlocks;
 use tane_linux::{base_name, split, Errno, Fd, Host, Kind, Linux, Result, Root, Sys};
 
 static HOST: Host = Host;
@@ -15,7 +15,7 @@ const LOOK: u64 = 1024;
 /// Where a copy comes from, or goes to.
 pub struct End<'a> {
     root: Root<'a>,
-    place: Option<&'a Place>,
+    host_blocks: Option<&'a HostBlocks>,
     /// What tells mounts apart; None: the host.
     mount: Option<usize>,
 }
@@ -25,19 +25,23 @@ impl<'a> End<'a> {
     pub fn host() -> End<'static> {
         End {
             root: Root::host(Sys(&HOST)),
-            place: None,
+            host_blocks: None,
             mount: None,
         }
     }
 
-    /// The files of a mount, by a descriptor of its root, which no path leaves. `place`:
-    /// where the host has their bytes.
-    pub fn mount(linux: &'a dyn Linux, root: i32, place: Option<&'a Place>) -> Result<End<'a>> {
+    /// The files of a mount, by a descriptor of its root, which no path leaves.
+    /// `host_blocks`: where the host has their bytes.
+    pub fn mount(
+        linux: &'a dyn Linux,
+        root: i32,
+        host_blocks: Option<&'a HostBlocks>,
+    ) -> Result<End<'a>> {
         let flags = libc::O_RDONLY | libc::O_DIRECTORY;
         let dir = Sys(linux).openat_raw(root, c".", flags, 0)?;
         Ok(End {
             root: Root::image(dir),
-            place,
+            host_blocks,
             mount: Some(std::ptr::from_ref(linux).cast::<()>() as usize),
         })
     }
@@ -134,7 +138,7 @@ pub fn tree(
     let what = What {
         sources,
         excludes: &excludes,
-        place: from.place,
+        host_blocks: from.host_blocks,
     };
     let destination = Destination {
         avoid: avoid.transpose()?,

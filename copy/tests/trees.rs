@@ -210,7 +210,7 @@ fn who_asked_for_a_copy_is_asked_while_another_thread_writes() {
         let what = What {
             sources,
             excludes: &Excludes::default(),
-            place: None,
+            host_blocks: None,
         };
         let to = Destination {
             dir: open("copy"),

@@ -53,9 +53,9 @@ impl Served {
             return self.sys.fstat(&open.fd);
         }
         // To look at a file it need not be opened.
-        if let Some(place) = node.place() {
-            let dir = self.table.open(&place.parent)?;
-            match self.sys.lstat(&dir.fd, &place.name) {
+        if let Some(dentry) = node.dentry() {
+            let dir = self.table.open(&dentry.parent)?;
+            match self.sys.lstat(&dir.fd, &dentry.name) {
                 Ok(stat) if stat.identity() == node.identity => return Ok(stat),
                 _ => {} // renamed just now
             }

@@ -33,12 +33,12 @@ impl Open {
 
 /// A name in a directory.
 #[derive(Clone)]
-pub struct Place {
+pub struct Dentry {
     pub parent: Arc<Node>,
     pub name: CString,
 }
 
-impl Place {
+impl Dentry {
     fn is(&self, parent: &Node, name: &CString) -> bool {
         self.parent.id == parent.id && self.name == *name
     }
@@ -47,7 +47,7 @@ impl Place {
 #[derive(Default)]
 struct State {
     /// None of the root, and of a file whose name was removed.
-    place: Option<Place>,
+    dentry: Option<Dentry>,
     open: Option<Arc<Open>>,
     /// It must stay open: it has no name to find it by.
     pinned: bool,
@@ -83,7 +83,7 @@ impl Node {
         node
     }
 
-    pub fn new(id: u64, stat: &Stat, place: Option<Place>) -> Self {
+    pub fn new(id: u64, stat: &Stat, dentry: Option<Dentry>) -> Self {
         Node {
             id,
             kind: stat.kind(),
@@ -91,7 +91,7 @@ impl Node {
             size: stat.size,
             folds_case: false.into(),
             state: Mutex::new(State {
-                place,
+                dentry,
                 ..State::default()
             }),
         }
@@ -102,8 +102,8 @@ impl Node {
         locked(&self.state).open.clone()
     }
 
-    pub fn place(&self) -> Option<Place> {
-        locked(&self.state).place.clone()
+    pub fn dentry(&self) -> Option<Dentry> {
+        locked(&self.state).dentry.clone()
     }
 
     /// Opens it under its name in its parent: files and directories for reading,
@@ -183,7 +183,7 @@ impl Node {
     pub fn is_in(&self, parent: &Node) -> bool {
         let state = locked(&self.state);
         state
-            .place
+            .dentry
             .as_ref()
             .is_some_and(|p| p.parent.id == parent.id)
     }
@@ -191,7 +191,7 @@ impl Node {
     /// Whether this is the name it is known by.
     pub fn is_at(&self, parent: &Node, name: &CString) -> bool {
         let state = locked(&self.state);
-        state.place.as_ref().is_some_and(|p| p.is(parent, name))
+        state.dentry.as_ref().is_some_and(|p| p.is(parent, name))
     }
 
     /// The name it is known by is about to go: it stays open from here on.
@@ -202,9 +202,9 @@ impl Node {
     /// What was about to go has gone, or has not.
     pub fn unpin(&self, parent: &Node, name: &CString, gone: bool) {
         let mut state = locked(&self.state);
-        if state.place.as_ref().is_some_and(|p| p.is(parent, name)) {
+        if state.dentry.as_ref().is_some_and(|p| p.is(parent, name)) {
             if gone {
-                state.place = None;
+                state.dentry = None;
             } else {
                 state.pinned = false;
             }
@@ -212,24 +212,24 @@ impl Node {
     }
 
     /// It will not be looked for any more.
-    pub fn forget_place(&self) -> Option<Place> {
-        locked(&self.state).place.take()
+    pub fn forget_dentry(&self) -> Option<Dentry> {
+        locked(&self.state).dentry.take()
     }
 
     /// It was found here.
-    pub fn found(&self, place: impl FnOnce() -> Place) {
+    pub fn found(&self, dentry: impl FnOnce() -> Dentry) {
         let mut state = locked(&self.state);
-        if state.place.is_none() && self.id != crate::ROOT {
-            state.place = Some(place());
+        if state.dentry.is_none() && self.id != crate::ROOT {
+            state.dentry = Some(dentry());
             state.pinned = false;
         }
     }
 
     /// Its name changes, if it is the one it is known by.
-    pub fn moved(&self, from: (&Node, &CString), to: Place) {
+    pub fn moved(&self, from: (&Node, &CString), to: Dentry) {
         let mut state = locked(&self.state);
-        if state.place.as_ref().is_some_and(|p| p.is(from.0, from.1)) {
-            state.place = Some(to);
+        if state.dentry.as_ref().is_some_and(|p| p.is(from.0, from.1)) {
+            state.dentry = Some(to);
         }
     }
 }

@@ -61,13 +61,13 @@ impl Prefetch {
         if self.host.get().is_none() || !is_small(node) {
             return;
         }
-        let Some(place) = node.place() else { return };
-        let after = |id, most| table.after(id, &place.parent, is_small, most);
+        let Some(dentry) = node.dentry() else { return };
+        let after = |id, most| table.after(id, &dentry.parent, is_small, most);
         let mut state = locked(&self.state);
-        let known = state.runs.iter().position(|r| r.dir == place.parent.id);
+        let known = state.runs.iter().position(|r| r.dir == dentry.parent.id);
         let known = known.and_then(|at| state.runs.remove(at));
         let mut run = known.unwrap_or_else(|| Run {
-            dir: place.parent.id,
+            dir: dentry.parent.id,
             read: 0,
             end: 0,
             // What was stored in full and read in the directory before.

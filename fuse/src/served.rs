@@ -2,7 +2,7 @@
 
 use crate::bare::Bare;
 use crate::caller::{act_for, afterwards, Acting};
-use crate::node::{Node, Place};
+use crate::node::{Dentry, Node};
 use crate::prefetch::Prefetch;
 use crate::table::Table;
 use crate::turns::Turns;
@@ -137,11 +137,11 @@ impl Served {
     }
 
     pub(crate) fn told(&self, parent: &Arc<Node>, stat: &Stat, name: CString) -> Result<Found> {
-        let place = || Place {
+        let dentry = || Dentry {
             parent: parent.clone(),
             name,
         };
-        let node = self.table.found(stat, place);
+        let node = self.table.found(stat, dentry);
         if node.kind == Kind::Directory {
             self.learn_case(&node)?;
         }
@@ -273,21 +273,21 @@ impl Served {
         }
         done?;
         let old = |node: Arc<Node>| {
-            let place = Place {
+            let dentry = Dentry {
                 parent: parent.clone(),
                 name: name.clone(),
             };
-            node.moved((&new_parent, &new_name), place);
+            node.moved((&new_parent, &new_name), dentry);
         };
         if exchange {
             there.and_then(|there| self.table.known(&there)).map(old);
         }
         if let Some(node) = self.table.known(&stat) {
-            let place = Place {
+            let dentry = Dentry {
                 parent: new_parent.clone(),
                 name: new_name.clone(),
             };
-            node.moved((&parent, &name), place);
+            node.moved((&parent, &name), dentry);
         }
         Ok(())
     }

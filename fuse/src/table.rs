@@ -1,6 +1,6 @@
 //! All nodes that the host's kernel knows, by its names for them and by ours.
 
-use crate::node::{locked, Node, Open, Place};
+use crate::node::{locked, Dentry, Node, Open};
 use crate::ROOT;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::CString;
@@ -83,14 +83,14 @@ impl Table {
     /// The node of a file that was found, of which the host's kernel is being told.
     /// It has the inode's number, where that is free: the root is always 1, and in
     /// one btrfs several subvolumes may have a file of the same number.
-    pub fn found(&self, stat: &Stat, place: impl FnOnce() -> Place) -> Arc<Node> {
+    pub fn found(&self, stat: &Stat, dentry: impl FnOnce() -> Dentry) -> Arc<Node> {
         let mut maps = locked(&self.maps);
         let maps = &mut *maps;
         if let Some(id) = maps.by_identity.get(&stat.identity()) {
             if let Some(known) = maps.by_id.get_mut(id) {
                 known.lookups += 1;
                 let node = known.node.clone();
-                node.found(place);
+                node.found(dentry);
                 return node;
             }
         }
@@ -100,7 +100,7 @@ impl Table {
             id = maps.next_own;
             maps.next_own += 1;
         }
-        let node = Arc::new(Node::new(id, stat, Some(place())));
+        let node = Arc::new(Node::new(id, stat, Some(dentry())));
         maps.by_identity.insert(stat.identity(), id);
         let known = Known {
             node: node.clone(),
@@ -179,9 +179,9 @@ impl Table {
         let mut closed = Vec::new();
         let mut at = node.clone();
         let mut open = loop {
-            let place = at.place().ok_or(Errno(libc::ESTALE))?;
-            let parent = place.parent.clone();
-            closed.push((at, place.name));
+            let dentry = at.dentry().ok_or(Errno(libc::ESTALE))?;
+            let parent = dentry.parent.clone();
+            closed.push((at, dentry.name));
             match parent.held() {
                 Some(open) => break open,
                 None => at = parent,
@@ -207,9 +207,9 @@ impl Table {
             return Ok(open);
         }
         // What forbade it may be gone.
-        let place = node.place().ok_or(Errno(libc::EPERM))?;
-        let parent = self.open(&place.parent)?;
-        node.reopen_to_write(&parent.fd, &place.name)
+        let dentry = node.dentry().ok_or(Errno(libc::EPERM))?;
+        let parent = self.open(&dentry.parent)?;
+        node.reopen_to_write(&parent.fd, &dentry.name)
     }
 
     /// This name is about to go. If a node is known by it, that stays open.
@@ -241,7 +241,11 @@ impl Drop for Table {
     /// long as a tree is deep.
     fn drop(&mut self) {
         let maps = locked(&self.maps);
-        let places: Vec<_> = maps.by_id.values().map(|k| k.node.forget_place()).collect();
+        let places: Vec<_> = maps
+            .by_id
+            .values()
+            .map(|k| k.node.forget_dentry())
+            .collect();
         drop(maps);
         drop(places);
     }

@@ -4,7 +4,7 @@
 use std::fs;
 use tane::{Kernel, MountOptions};
 use tane_fuse::HostMountOptions;
-use tane_test_support::{eventually, has_root, skip};
+use tane_test_support::{eventually, has_fuse, has_kernel};
 
 fn threads() -> usize {
     let tasks = fs::read_dir("/proc/self/task").expect("threads");
@@ -27,14 +27,7 @@ fn devices() -> usize {
 
 #[test]
 fn no_thread_and_no_descriptor_is_left_when_it_is_over() {
-    if tane_test_support::has_kernel(tane::default_image()).is_none() {
-        return;
-    }
-    let device = "/dev/fuse";
-    if let Err(e) = fs::File::options().read(true).write(true).open(device) {
-        return skip(format!("{device}: {e}"));
-    }
-    if !has_root() {
+    if has_kernel(tane::default_image()).is_none() || !has_fuse() {
         return;
     }
     let point = std::env::temp_dir().join(format!("tane-fuse-ends-{}", std::process::id()));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tane::{ImageOptions, Kernel, Mount, MountOptions};
 use tane_fuse::{HostMount, HostMountOptions};
-use tane_test_support::{has_root, skip, tool};
+use tane_test_support::tool;
 
 /// A directory that goes away with this, and whatever is still mounted on `mnt` in it.
 struct Scratch(PathBuf);
@@ -39,17 +39,8 @@ impl Drop for Scratch {
 /// False, and the test is skipped, where nothing can be mounted by FUSE.
 #[track_caller]
 fn has_fuse() -> bool {
-    if tane_test_support::has_kernel(tane::default_image()).is_none() {
-        return false;
-    }
-    let device = "/dev/fuse";
-    let opened = fs::File::options().read(true).write(true).open(device);
-    if let Err(e) = opened {
-        skip(format!("{device}: {e}"));
-        return false;
-    }
-    // Mounts by others take fusermount3, and see permissions otherwise.
-    has_root()
+    let image = tane_test_support::has_kernel(tane::default_image());
+    image.is_some() && tane_test_support::has_fuse()
 }
 
 /// An ext4 with what is in this directory.

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = 0x6c65_6e72_656e_6174;
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 14;
 
 pub const MAX_VCPUS: usize = 64;
 pub const VCPU_SIZE: usize = 4096;
@@ -110,6 +110,8 @@ pub struct Program {
     pub xstate_size: u32,
     pub tid: u32,
     pub ran: u64,
+    pub traced: u32,
+    pub pad: u32,
 }
 
 /// `struct tane_caller`
@@ -179,6 +181,8 @@ pub struct Boot {
     pub shown_end: u64,
     pub program_start: u64,
     pub program_end: u64,
+    pub clock_gettime: u64,
+    pub program_gate: u64,
     pub nr_vcpus: u32,
     pub randomised: u32,
     pub shared: u32,

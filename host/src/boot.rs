@@ -7,6 +7,7 @@ use crate::bias;
 use crate::call::{Caller, GONE};
 use crate::clock::{self, Clock, Deterministic};
 use crate::cpu::{self, CpuNumber, Gate};
+use crate::host_vdso;
 use crate::image::{Image, ImageError};
 use crate::inner::{Inner, Parts};
 use crate::kernel::Kernel;
@@ -17,7 +18,7 @@ use crate::ops::table;
 use crate::prefault;
 #[cfg(tane_tsan)]
 use crate::tsan::table;
-use crate::{fork, service, supervise, thread};
+use crate::{fork, run_gate, service, supervise, thread};
 use std::fmt;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -254,6 +255,11 @@ fn prepare(inner: &Arc<Inner>, cmdline: &str, cpus: u32) {
             shown_end: memory.shown.end.0,
             program_start: memory.program.start.0,
             program_end: memory.program.end.0,
+            clock_gettime: match inner.clock.is_still() {
+                true => 0,
+                false => host_vdso::clock_gettime(),
+            },
+            program_gate: run_gate::address(),
             nr_vcpus: cpus,
             randomised: u32::from(memory.randomised),
             shared: inner.process(),

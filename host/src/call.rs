@@ -237,6 +237,8 @@ impl Inner {
             }
             slot.state().store(abi::THREAD_IDLE, Ordering::SeqCst);
             match task {
+                // Since it was looked at above: no task is left of a kernel that has ended.
+                0 if self.is_dead() => return Err(GONE),
                 // It has ended, by exit(2), or its process has.
                 0 => return Err(-i64::from(libc::ESRCH)),
                 UNKNOWN => self.attach_again(caller, how)?,

@@ -22,6 +22,10 @@
 //! call.rs      a system call: the fast way, and by message
 //! call_kept.rs the fastest way, of a thread that keeps its CPU
 //! program.rs   threads of programs and modules, which jump to the gate
+//! registry.rs  what handlers of signals find without locks
+//! lend.rs      pages of files that are shown in the window of a module's
+//! lend_faults.rs what is to be shown of them when it is read
+//! lend_runs.rs  by how many mappings
 //! spin.rs      how long a waiting thread looks before it sleeps
 //! errands.rs   what it does for other CPUs when it comes out of one
 //! thread.rs    host threads and the kernel tasks that serve them
@@ -76,11 +80,15 @@ mod errands;
 mod fork;
 mod frames;
 mod futex;
+mod host_vdso;
 mod image;
 mod inner;
 mod intercept;
 mod kernel;
 mod lead;
+mod lend;
+mod lend_faults;
+mod lend_runs;
 mod levels;
 mod log;
 mod member;
@@ -94,6 +102,7 @@ mod program;
 mod provisions;
 mod quiet;
 mod reap;
+mod registry;
 mod run;
 mod run_block;
 mod run_carriers;
@@ -102,6 +111,7 @@ mod run_enter;
 mod run_gate;
 mod run_guest;
 mod run_handlers;
+mod run_rewritten;
 mod run_trace;
 mod service;
 mod shared;
@@ -122,8 +132,11 @@ pub use clock::Deterministic;
 pub use image::{Image, ImageError};
 pub use intercept::{Interception, ProgramCode, ProgramText, GATE};
 pub use kernel::{Doorbell, Interrupter, Kernel, Layout, Saved};
+pub use lend::Loan;
+pub use lend_faults::show_lent;
 pub use program::{Diversion, Program, BELOW};
 pub use provisions::provide;
+pub use registry::{Registry, Taken};
 pub use run::SpawnError;
 pub use run_counts::{CallCount, ProgramCounts};
 pub use run_trace::{CallEnd, ProgramCall, ProgramTracer};

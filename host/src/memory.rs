@@ -12,6 +12,7 @@
 use crate::address::{Physical, Virtual};
 use crate::barrier::forget_instructions;
 use crate::frames::Frames;
+use crate::lend::{Lent, Window};
 use crate::provisions::MemoryFile;
 use std::io;
 use std::ops::Range;
@@ -43,6 +44,8 @@ pub struct Memory {
     pub shown: Range<Physical>,
     /// Those that were, since a checkpoint.
     pub frames: Frames,
+    /// What of the user window is shown elsewhere.
+    pub lent: Lent,
     pub randomised: bool,
 }
 
@@ -81,6 +84,7 @@ impl Memory {
             program,
             shown: Physical(0)..Physical(sizes.ram),
             frames: Frames::default(),
+            lent: Lent::default(),
             randomised: randomise,
         };
         let prot = libc::PROT_READ | libc::PROT_WRITE;
@@ -196,7 +200,10 @@ impl Memory {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         self.frames.note(pa.0, len, prot & libc::PROT_WRITE != 0);
-        self.show(va, pa, len, prot)
+        match self.lent.is_empty() {
+            true => self.show(va, pa, len, prot),
+            false => self.lent.map(self, va.0, pa.0, len, prot),
+        }
     }
 
     /// Of code it is asked for when some was changed, or is about to be.
@@ -219,8 +226,10 @@ impl Memory {
         if !self.in_window(va, len) {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
-        // SAFETY: inside our reservation.
-        unsafe { reserve_at(va, len, libc::MAP_FIXED).map(drop) }
+        match self.lent.is_empty() {
+            true => self.hide(va, len),
+            false => self.lent.unmap(self, va.0, len),
+        }
     }
 
     /// Everything that is shown in the vmalloc window: it comes back by faults.
@@ -295,6 +304,33 @@ impl Memory {
 
     fn size(&self) -> u64 {
         self.user.end.0 + GUARD - self.base.0
+    }
+}
+
+/// Ranges of our reservation, or of one that is there for a loan.
+impl Window for Memory {
+    fn show(&self, va: Virtual, pa: Physical, len: u64, prot: i32) -> io::Result<()> {
+        Memory::show(self, va, pa, len, prot)
+    }
+
+    fn hide(&self, va: Virtual, len: u64) -> io::Result<()> {
+        // SAFETY: as above.
+        let hidden = unsafe { reserve_at(va, len, libc::MAP_FIXED) };
+        hidden.map(drop).or_else(|error| {
+            // Where the host has no mapping left, as this may take one more: what is there
+            // already need not become another.
+            // SAFETY: as above.
+            match unsafe { libc::mprotect(va.pointer(), len as usize, libc::PROT_NONE) } {
+                0 => Ok(()),
+                _ => Err(error),
+            }
+        })
+    }
+
+    fn touch(&self, va: Virtual, len: u64) {
+        const MADV_POPULATE_READ: i32 = 22;
+        // SAFETY: it only reads; a host before 5.14 refuses, and they come one by one.
+        unsafe { libc::madvise(va.pointer(), len as usize, MADV_POPULATE_READ) };
     }
 }
 

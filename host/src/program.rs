@@ -12,6 +12,7 @@ use crate::call::{Caller, Wait};
 use crate::cpu::{self, Cpu, CpuNumber};
 use crate::inner::Inner;
 use crate::kernel::Kernel;
+use crate::lend::Loan;
 use crate::thread;
 use std::io;
 use std::mem::offset_of;
@@ -182,6 +183,53 @@ impl Program {
         unsafe { (&raw mut (*page).caller.saved).write(0) };
         cpu::set_gs(before);
         ret
+    }
+}
+
+/// Pages of files, lent.
+impl Program {
+    /// Show `len` bytes of an open file of the program's task, from this offset on, at `to`:
+    /// what the kernel has of them in its cache, which it reads first. They can only be read
+    /// there, and what the file has no more, or the disk does not give, is a fault
+    /// ([`show_lent`](crate::show_lent)). Errors are errno values; EIO if not all can be read.
+    ///
+    /// # Safety
+    /// On the thread that made this. The bytes at `to`, whole pages, are the caller's, reserved
+    /// and unused, until it has given the loan back.
+    pub unsafe fn lend(&mut self, fd: i32, at: u64, len: u64, to: Virtual) -> Result<Loan, i32> {
+        const MADV_POPULATE_READ: u64 = 22;
+        let (prot, flags) = (libc::PROT_READ as u64, libc::MAP_PRIVATE as u64);
+        // SAFETY: a new mapping, which nobody else knows of.
+        let from = unsafe { self.syscall(libc::SYS_mmap, [0, len, prot, flags, fd as u64, at]) };
+        let from = u64::try_from(from).map_err(|_| -from as i32)?;
+        let kernel = self.thread.kernel.clone();
+        let loan = Loan::begin(kernel.id, &kernel.memory.lent, from, to, len);
+        let args = [from, len, MADV_POPULATE_READ, 0, 0, 0];
+        // SAFETY: of the same mapping.
+        let error = match unsafe { self.syscall(libc::SYS_madvise, args) } {
+            0 => loan.show(&kernel.memory.lent, &kernel.memory).err(),
+            errno if errno == -i64::from(libc::EFAULT) => {
+                Some(io::Error::from_raw_os_error(libc::EIO))
+            }
+            errno => Some(io::Error::from_raw_os_error(-errno as i32)),
+        };
+        match error {
+            None => Ok(loan),
+            Some(error) => {
+                self.give_back(loan);
+                Err(error.raw_os_error().unwrap_or(libc::EIO))
+            }
+        }
+    }
+
+    /// The loan's place is reserved memory again, and the kernel's mapping is gone.
+    pub fn give_back(&mut self, loan: Loan) {
+        let kernel = self.thread.kernel.clone();
+        loan.hide(&kernel.memory.lent, &kernel.memory);
+        let [from, len] = loan.mapped();
+        // SAFETY: the mapping is the loan's. A kernel that is gone refuses.
+        unsafe { self.syscall(libc::SYS_munmap, [from, len, 0, 0, 0, 0]) };
+        loan.end(&kernel.memory.lent);
     }
 }
 

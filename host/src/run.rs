@@ -3,14 +3,16 @@
 //! addresses show one process at a time, and the kernel says whose threads may run.
 
 use crate::abi::{self, EXIT_RETURNED};
+use crate::call::Wait;
 use crate::cpu::Cpu;
 use crate::inner::Inner;
 use crate::intercept::ProgramCode;
 use crate::kernel::Kernel;
-use crate::run_block::{self, Owned, Reason, Trap};
+use crate::run_block::{self, Owned, Reason};
 use crate::run_carriers::{self, Asking, Turn};
 use crate::run_counts::ProgramCounts;
 use crate::run_guest::{After, Guest};
+use crate::run_rewritten;
 use crate::run_trace::traced;
 use crate::thread;
 use crate::thread_slot::ThreadSlot;
@@ -199,7 +201,9 @@ pub fn go_on(kernel: &Arc<Inner>, block: &Owned, turn: Turn) {
                     continue;
                 }
                 After::Trapped(behind) => {
-                    if let Some(interception) = kernel.interception.get() {
+                    let interception = kernel.interception.get();
+                    // A debugger inside reads code and writes it back.
+                    if let Some(interception) = interception.filter(|_| !guest.is_traced()) {
                         // What it asks for is no call of the program's, and what signals
                         // that come meanwhile show is the end of this one.
                         regs.orig_rax = u64::MAX;
@@ -217,9 +221,9 @@ pub fn go_on(kernel: &Arc<Inner>, block: &Owned, turn: Turn) {
         // Time that stands still goes on at the end of calls.
         let slow =
             kernel.counts.are_kept() || kernel.clock.is_still() || kernel.tracer.get().is_some();
-        let begun = processor_time();
+        let (begun, from) = (processor_time(), regs.rip);
         // SAFETY: as above.
-        let reason = unsafe { block.enter(guest, slot, slow) };
+        let reason = unsafe { block.enter(guest, slot, slow || guest.is_traced()) };
         guest.has_run(processor_time() - begun);
         if kernel.is_dead() {
             continue;
@@ -241,12 +245,11 @@ pub fn go_on(kernel: &Arc<Inner>, block: &Owned, turn: Turn) {
                 (After::Rax, signals)
             }
             Reason::Trap(trap) => {
-                if let Some(on) = resume(kernel, &code, &trap, regs.rip) {
-                    regs.rip = on;
+                if run_rewritten::went_on(kernel, &code, &trap, from, regs) {
                     continue;
                 }
                 kernel.counts.fault();
-                in_its_own_code(kernel, &code, regs);
+                run_rewritten::show_own_code(kernel, &code, regs);
                 let args = [
                     trap.address,
                     trap.error,
@@ -259,7 +262,7 @@ pub fn go_on(kernel: &Arc<Inner>, block: &Owned, turn: Turn) {
             }
             Reason::Called => {
                 kernel.counts.signal();
-                in_its_own_code(kernel, &code, regs);
+                run_rewritten::show_own_code(kernel, &code, regs);
                 regs.orig_rax = u64::MAX;
                 let signals = asking(After::Rax).request(abi::NR_SIGNALS, &[0; 6]);
                 (After::Rax, signals)
@@ -282,6 +285,9 @@ fn call(asking: &Asking, regs: &abi::PtRegs, stays: bool) -> Option<i64> {
     if kernel.counts.are_kept() {
         return Some(counted(asking, number, args));
     }
+    if asking.guest.is_traced() {
+        return asking.request(number, &args);
+    }
     match stays {
         true => Some(kernel.call(number, args)),
         false => asking.call(number, &args),
@@ -291,7 +297,10 @@ fn call(asking: &Asking, regs: &abi::PtRegs, stays: bool) -> Option<i64> {
 /// This thread stays with it.
 pub fn counted(asking: &Asking, number: i64, args: [u64; 6]) -> i64 {
     let kernel = asking.kernel;
-    let make = || kernel.call(number, args);
+    let make = || match asking.guest.is_traced() {
+        true => kernel.request(asking.caller, number, &args, Wait::Inside),
+        false => kernel.call(number, args),
+    };
     match kernel.counts.are_kept() {
         true => kernel.counts.call(number, make),
         false => make(),
@@ -324,22 +333,6 @@ fn after_gate(asking: &Asking, cpu: Cpu, exit: abi::Exit) -> Option<i64> {
 /// Linux's ERESTARTSYS and the like: no result, but what is done when signals are.
 fn is_interrupted(answer: i64) -> bool {
     (-516..=-512).contains(&answer)
-}
-
-/// Where a program goes on that met a trap of who rewrites its code.
-fn resume(kernel: &Inner, code: &ProgramCode, trap: &Trap, rip: u64) -> Option<u64> {
-    const BREAKPOINT: u64 = 3;
-    let interception = kernel.interception.get()?;
-    let is_one = trap.signal == libc::SIGTRAP && trap.vector == BREAKPOINT;
-    is_one.then(|| interception.resume(code, rip - 1)).flatten()
-}
-
-/// What signals show of the program is where it would be had nobody rewritten it.
-fn in_its_own_code(kernel: &Inner, code: &ProgramCode, regs: &mut abi::PtRegs) {
-    let interception = kernel.interception.get();
-    if let Some(original) = interception.and_then(|it| it.original(code, regs.rip)) {
-        regs.rip = original;
-    }
 }
 
 /// A number that the kernel takes for a system call, or for none: not one of its

@@ -52,6 +52,13 @@ const SPECIAL_FLAGS: u32 = 0x4_4500;
 const RESTARTS: (i32, i32) = (512, 516);
 
 global_asm!(
+    // Out of the way of what happens often, but where steps are looked for (`way`).
+    ".globl tane_run_gate_special",
+    "tane_run_gate_special:",
+    "5:",
+    "push 2",
+    "popfq",
+    "jmp 2f",
     ".globl tane_run_gate",
     // rcx: where to go on; r11: behind the program's `syscall`
     "tane_run_gate:",
@@ -82,7 +89,7 @@ global_asm!(
     "mov [rcx + {eflags}], r11",
     "mov [rcx + {r11}], r11",
     "test r11d, {special}",
-    "jnz 5f",
+    "jnz 5b",
     "2:",
     "mov r13, [rbx + {guest}]",
     "rdfsbase rbp",
@@ -185,10 +192,6 @@ global_asm!(
     "xrstor64 [r12 + {xsave}]",
     "mov qword ptr [r12 + {saved}], 0",
     "jmp 3b",
-    "5:",
-    "push 2",
-    "popfq",
-    "jmp 2b",
     "7:",
     "mov dword ptr [rbp + {inside}], 0",
     "6:",
@@ -275,6 +278,7 @@ global_asm!(
 );
 
 extern "sysv64" {
+    fn tane_run_gate_special();
     fn tane_run_gate();
     /// Where a thread goes out again: rdi is its block, rsi its program's registers, and
     /// rsp the host's.
@@ -300,7 +304,7 @@ pub fn way(regs: &[i64; 23]) -> Option<Way> {
     let rip = regs[libc::REG_RIP as usize] as u64;
     let at = |label: unsafe extern "sysv64" fn()| label as *const () as u64;
     let (start, out, end) = (
-        at(tane_run_gate),
+        at(tane_run_gate_special),
         at(tane_run_gate_out),
         at(tane_run_gate_end),
     );

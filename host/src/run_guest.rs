@@ -112,6 +112,13 @@ impl Guest {
         unsafe { (&raw const (*self.0.as_ptr()).program.tid).read_volatile() }
     }
 
+    /// Whether the program has a tracer inside, which is to see all of its calls with all
+    /// of its registers.
+    pub fn is_traced(&self) -> bool {
+        // SAFETY: it exists; the kernel writes it before it answers.
+        unsafe { (&raw const (*self.0.as_ptr()).program.traced).read_volatile() != 0 }
+    }
+
     /// So many nanoseconds its code has run and the kernel does not know yet. By the owner.
     pub fn ran(&self) -> u64 {
         // SAFETY: it exists; the kernel takes it away while the owner waits for its answer.

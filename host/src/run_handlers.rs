@@ -3,6 +3,7 @@
 //! [`Owned::enter`](crate::run_block::Owned::enter).
 
 use crate::abi;
+use crate::host_vdso;
 use crate::run_block::{
     Block, Trap, ALLOW, BLOCK, BLOCK_AT, CALL, CALLED, MAGIC, STACK_SIZE, TRAP,
 };
@@ -98,6 +99,13 @@ pub unsafe fn call(info: *const libc::siginfo_t, context: *mut libc::c_void) -> 
             return false;
         }
         let regs = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+        // Who jumps there with another number makes a call of its own.
+        if host_vdso::has(regs[libc::REG_RIP as usize] as u64)
+            && regs[libc::REG_RAX as usize] == libc::SYS_clock_gettime
+        {
+            call_host(block, regs);
+            return true;
+        }
         let arch = info.cast::<u32>().add(7).read();
         // No such call: 32-bit ones.
         let nr = match arch {
@@ -108,6 +116,27 @@ pub unsafe fn call(info: *const libc::siginfo_t, context: *mut libc::c_void) -> 
         divert(block, regs, tane_run_left, CALL);
     }
     true
+}
+
+/// In a handler: the call of the host's vDSO, which tells a program the time, is the
+/// host's. It goes on with the answer.
+fn call_host(block: *mut Block, regs: &mut [i64; 23]) {
+    let [first, second] = [libc::REG_RDI, libc::REG_RSI].map(|reg| regs[reg as usize]);
+    // SAFETY: of this thread; that code's own call, which asks for the time.
+    unsafe {
+        let answer: i64;
+        (*block).selector.store(ALLOW, Ordering::Relaxed);
+        std::arch::asm!(
+            "syscall",
+            inlateout("rax") libc::SYS_clock_gettime => answer,
+            in("rdi") first,
+            in("rsi") second,
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+        (*block).selector.store(BLOCK, Ordering::Relaxed);
+        regs[libc::REG_RAX as usize] = answer;
+    }
 }
 
 /// A fault: the program's, or of loading its registers.

@@ -7,6 +7,7 @@ use crate::abi::PtRegs;
 use crate::address::Virtual;
 use crate::cpu::{self, Cpu};
 use crate::inner::Inner;
+use crate::lend_faults;
 use crate::run_handlers;
 use crate::thread::{self, Tid};
 #[cfg(tane_tsan)]
@@ -279,7 +280,12 @@ pub(crate) unsafe extern "C" fn handler(
     // Signals that somebody sent are not faults.
     if let Some(kernel) = kernel.filter(|_| code > 0) {
         let (trampoline, arg1, arg2) = match signal {
-            libc::SIGSEGV | libc::SIGBUS => (&kernel.trap_fault, address, error),
+            // What is lent to the code that called has another address there.
+            libc::SIGSEGV | libc::SIGBUS => (
+                &kernel.trap_fault,
+                lend_faults::known(Virtual(address)).0,
+                error,
+            ),
             _ => (&kernel.trap_invalid, signal as u64, 0),
         };
         // SAFETY: the thread was on a stack of that kernel.
@@ -290,7 +296,11 @@ pub(crate) unsafe extern "C" fn handler(
     if unsafe { run_handlers::trap(signal, info, context) } {
         return;
     }
-    if signal == libc::SIGSEGV && code > 0 && user_fault(Virtual(address), error) {
+    let address = Virtual(address);
+    if signal == libc::SIGSEGV
+        && code > 0
+        && (user_fault(address, error) || lend_faults::show_to_host(address, error))
+    {
         return;
     }
     // SAFETY: what the host gave us.
@@ -324,7 +334,7 @@ fn user_fault(address: Virtual, error: u64) -> bool {
             && (e.user_start.load(Ordering::Relaxed)..e.user_end.load(Ordering::Relaxed))
                 .contains(&address.0)
     });
-    let Some(kernel) = kernel else {
+    let Some(kernel) = kernel.filter(|_| !lend_faults::is_elsewhere(address)) else {
         return false;
     };
     // SAFETY: errno belongs to the code that faulted.

@@ -17,6 +17,17 @@ impl fmt::Display for Locked {
 
 impl std::error::Error for Locked {}
 
+/// What others say, for people: no control characters, and no more than `longest` bytes.
+pub fn readable(text: &[u8], longest: usize) -> String {
+    let text = String::from_utf8_lossy(&text[..text.len().min(longest)]);
+    let shown = |c: char| match c {
+        '\n' | '\t' => ' ',
+        c if c.is_control() => '?',
+        c => c,
+    };
+    text.chars().map(shown).collect()
+}
+
 pub(crate) fn other(text: impl Into<String>) -> io::Error {
     io::Error::other(text.into())
 }

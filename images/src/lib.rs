@@ -35,6 +35,9 @@
 //!     concat.rs     a disk in several files, or parts
 //!   foreign.rs    what is known and not read
 //!   http/         a file on a web server
+//!   nbd/          an export of an NBD server
+//!   remote.rs     which names are addresses on servers
+//!     escapes.rs    signs in them that stand for others
 //!   stream/       gzip, xz, zstd, bzip2: read in pieces, or unpacked
 //! create.rs     a new image in a container
 //!   temporary.rs  what has to be had as a whole first
@@ -56,6 +59,7 @@ mod detect;
 mod direct;
 mod dmg;
 mod errors;
+mod escapes;
 mod ewf;
 mod family;
 mod fault;
@@ -68,6 +72,7 @@ mod host_use;
 mod http;
 mod kept;
 mod lock;
+mod nbd;
 mod neighbours;
 mod open;
 mod options;
@@ -82,6 +87,7 @@ mod qed;
 mod ram;
 mod raw;
 mod redo;
+mod remote;
 mod secrets;
 mod split;
 mod stream;
@@ -98,6 +104,8 @@ pub use callback::{Callback, Callbacks};
 pub use create::create;
 pub use crypt::Encryption;
 pub use detect::detect;
+#[doc(hidden)]
+pub use errors::readable;
 pub use errors::Locked;
 pub use fault::{Failure, Fault, Operation};
 pub use format::Format;
@@ -107,13 +115,15 @@ pub use host_files::{open_by, open_host_file};
 pub use host_reads::HostReads;
 pub use http::{is_beside, Login};
 pub use lock::{Lock, LockWait};
-pub use options::{Image, ImageOptions, Layer};
+pub use nbd::{NbdConnection, NbdExport};
+pub use options::{Image, ImageOptions, Layer, SILENCE};
 pub use overlay::Overlay;
 pub use power::Event;
 pub use qcow2::grow_qcow2;
 pub use ram::Ram;
 pub use raw::{Access, Raw};
 pub use redo::{redo_path, Redo};
+pub use remote::{is_nbd, is_remote, scheme};
 pub use split::{is_first_piece, pieces_behind};
 pub use stream::{compression, decompressed, most_unpacked, Packer};
 use tane_buffers as buffers;

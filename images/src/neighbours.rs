@@ -13,6 +13,7 @@ use crate::errors::other;
 use crate::family::{is_hidden, is_part};
 use crate::format::Format;
 use crate::http::Url;
+use crate::remote::{is_nbd, is_remote};
 use crate::secrets::Secrets;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -102,7 +103,7 @@ impl Neighbours<'_> {
 
     /// Whether there is a file of this name beside it; on a server, nobody knows.
     pub fn has(&self, name: &str) -> bool {
-        Url::of(self.path).is_none() && self.resolve(name).is_ok()
+        !is_remote(self.path) && self.resolve(name).is_ok()
     }
 
     /// An error unless a file that this image names is one of its own.
@@ -152,6 +153,11 @@ impl Neighbours<'_> {
         }
         if let Some(url) = Url::of(self.path) {
             return url.beside(plain).map(|url| url.to_string().into());
+        }
+        if is_nbd(self.path) {
+            return Err(other(format!(
+                "names the file {name}, and an NBD server has no files beside an export"
+            )));
         }
         let home = directory(&self.path.canonicalize()?);
         // What lies beside a symlink to the image is as good a neighbour.

@@ -8,9 +8,11 @@ use crate::format::Format;
 use crate::host_files::open_host_file;
 use crate::host_use;
 use crate::http::{self, Url};
+use crate::nbd::NbdConnection;
 use crate::neighbours::{names_of, Neighbours, Opens};
 use crate::options::{ImageOptions, Layer};
 use crate::raw::{Access, Raw};
+use crate::remote::{is_nbd, is_remote};
 use crate::secrets::Secrets;
 use crate::{android, dmg, ewf, qcow, qcow2, qed, redo, split, stream, vdi, vhd, vhdx, vmdk};
 use std::io;
@@ -65,8 +67,12 @@ impl<'a> Opener<'a> {
     }
 
     fn bytes(&self, path: &Path, write: bool, depth: usize) -> io::Result<Arc<dyn Backend>> {
+        if is_remote(path) && path.to_str().is_none() {
+            return Err(other("is an address that is not UTF-8: write %XX in it"));
+        }
         Ok(match Url::of(path) {
             Some(url) => self.remote(url, write)?,
+            None if is_nbd(path) => self.export(path, write)?,
             None if self.looks => {
                 // Opening a FIFO would wait, and a tape move; who opens it says what it is.
                 let kind = path.metadata()?.file_type();
@@ -114,12 +120,23 @@ impl<'a> Opener<'a> {
         }
         let options = self.options;
         if let Some(servers) = &options.servers {
-            return servers(url.as_str());
+            return servers(url.as_str(), false);
         }
         let login = options.logins.iter().find(|login| login.is_for(&url));
         let name = url.to_string();
         let say = |text: &str| options.say(Path::new(&name), text);
         http::open(url, login, options.silence(), &say)
+    }
+
+    fn export(&self, path: &Path, write: bool) -> io::Result<Arc<dyn Backend>> {
+        let options = self.options;
+        let address = path.to_str().unwrap_or_default();
+        if let Some(servers) = &options.servers {
+            return servers(address, write);
+        }
+        let say = |text: &str| options.say(path, text);
+        let connection = NbdConnection::new(address, options.silence())?;
+        connection.open()?.disk(write, &say)
     }
 
     /// A container that is no file: it can name none.
@@ -170,6 +187,9 @@ impl<'a> Opener<'a> {
         };
         match format {
             Format::Raw => Ok(bytes),
+            Format::Qcow2 | Format::Vmdk | Format::Vhd | Format::Vhdx if write && is_nbd(path) => {
+                Err(grows(format))
+            }
             Format::Qcow2 => qcow2::open(bytes, write, &others),
             Format::Vmdk => vmdk::open(bytes, write, &others),
             Format::Vhd => vhd::open(bytes, write && !self.looks, &others),
@@ -272,6 +292,7 @@ impl Opens for Opener<'_> {
 /// On a server only the attempt to open the others tells.
 fn is_split(path: &Path) -> bool {
     match Url::of(path) {
+        _ if is_nbd(path) => false,
         Some(_) => names_of(path).iter().any(|name| split::is_first(name)),
         None => std::iter::once(path.to_owned())
             .chain(path.canonicalize())
@@ -293,6 +314,17 @@ impl Found {
             packed: false,
         }
     }
+}
+
+/// What could be written in a file, on a server that has blocks, and as many as it has.
+fn grows(format: Format) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::ReadOnlyFilesystem,
+        format!(
+            "is {format}, whose file may have to grow, and can only be read; put an overlay \
+             above it, or have the server open it (qemu-nbd --format)"
+        ),
+    )
 }
 
 fn only_read(format: Format) -> io::Error {

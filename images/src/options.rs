@@ -5,7 +5,7 @@ use crate::crypt::Encryption;
 use crate::detect::detect;
 use crate::errors::{named, other};
 use crate::format::Format;
-use crate::http::{Login, Url};
+use crate::http::Login;
 use crate::lock::LockWait;
 use crate::neighbours::Opens;
 use crate::open::Opener;
@@ -13,17 +13,18 @@ use crate::overlay::Overlay;
 use crate::qcow2::{self, Opening};
 use crate::raw::{Access, Raw};
 use crate::redo::{self, Redo};
+use crate::remote::is_remote;
 use crate::secrets::Secrets;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a server may be silent.
-const TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a server may be silent, if [`ImageOptions::timeout`] does not say it.
+pub const SILENCE: Duration = Duration::from_secs(30);
 
 type Notice = dyn Fn(&str) + Send + Sync;
-type Servers = dyn Fn(&str) -> io::Result<Arc<dyn Backend>> + Send + Sync;
+type Servers = dyn Fn(&str, bool) -> io::Result<Arc<dyn Backend>> + Send + Sync;
 
 /// How an image file is opened.
 #[derive(Clone, Default)]
@@ -132,7 +133,9 @@ impl ImageOptions {
     }
 
     /// How long a server may be silent before it is asked again; it is given up
-    /// after the fifth time. Half a minute, if nothing is said.
+    /// after the fifth time. Half a minute, if nothing is said. A server of NBD is asked
+    /// once: when it is opened an answer may take as long, one to a request five times that,
+    /// to a flush twenty times.
     pub fn timeout(&mut self, silence: Duration) -> &mut Self {
         self.timeout = Some(silence);
         self
@@ -144,11 +147,11 @@ impl ImageOptions {
         self
     }
 
-    /// Called for the bytes of an address that starts with `http://` or `https://`, in
-    /// the stead of connections of this process.
+    /// Called for the bytes of an address on a server ([`is_remote`](crate::is_remote)), and
+    /// whether they are to be written, in the stead of connections of this process.
     pub fn servers(
         &mut self,
-        open: impl Fn(&str) -> io::Result<Arc<dyn Backend>> + Send + Sync + 'static,
+        open: impl Fn(&str, bool) -> io::Result<Arc<dyn Backend>> + Send + Sync + 'static,
     ) -> &mut Self {
         self.servers = Some(Arc::new(open));
         self
@@ -166,9 +169,11 @@ impl ImageOptions {
         self
     }
 
-    /// Open it: a file or block device of the host, or what an address that
+    /// Open it: a file or block device of the host; what an address that
     /// starts with `http://` or `https://` means, for reading, by requests for
-    /// ranges. The address may have a name and password, as [`Self::login`] has.
+    /// ranges; or an export of an NBD server (`nbd://HOST/EXPORT`,
+    /// `nbd+unix:///EXPORT?socket=PATH`), which nobody can lock. An address of the web may
+    /// have a name and password, as [`Self::login`] has.
     /// Errors name the file and, where there is one, the remedy.
     pub fn open(&self, path: impl AsRef<Path>) -> io::Result<Image> {
         let path = path.as_ref();
@@ -214,7 +219,7 @@ impl ImageOptions {
     /// them.
     pub fn files(&self, path: impl AsRef<Path>) -> Vec<Layer> {
         let path = path.as_ref();
-        if Url::of(path).is_some() {
+        if is_remote(path) {
             return Vec::new();
         }
         let opener = Opener::looking(self);
@@ -225,7 +230,7 @@ impl ImageOptions {
     }
 
     pub(crate) fn silence(&self) -> Duration {
-        self.timeout.unwrap_or(TIMEOUT)
+        self.timeout.unwrap_or(SILENCE)
     }
 
     /// Tell the user, if anybody listens.
@@ -243,9 +248,9 @@ impl ImageOptions {
         size: u64,
         below: Arc<dyn Backend>,
     ) -> io::Result<Arc<dyn Backend>> {
-        let name = match Url::of(image) {
-            Some(_) => image.to_owned(),
-            None => std::path::absolute(image)?,
+        let name = match is_remote(image) {
+            true => image.to_owned(),
+            false => std::path::absolute(image)?,
         };
         let text = name.to_str();
         let text = text.ok_or_else(|| other("the image's name is not UTF-8, as qcow2 needs it"))?;

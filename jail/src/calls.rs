@@ -1,6 +1,6 @@
 //! The system calls that are left.
 
-use crate::filter::{assemble, equals, install, is, Test, Verdict};
+use crate::filter::{assemble, equals, install, is, null, Test, Verdict};
 use crate::lists::*;
 use crate::{programs, Jail};
 use std::collections::BTreeMap;
@@ -76,6 +76,26 @@ pub fn memory(lists: Vec<Vec<Test>>) -> Vec<Vec<Test>> {
     lists.map(|list| [&counted, &list[..]].concat()).collect()
 }
 
+/// Advice that has the host take pages away from everybody, as if their memory were broken, of
+/// who is CAP_SYS_ADMIN.
+const BREAKS: [i32; 2] = [libc::MADV_HWPOISON, MADV_SOFT_OFFLINE];
+/// asm-generic/mman-common.h
+const MADV_SOFT_OFFLINE: i32 = 101;
+
+/// All other advice is about memory of its own.
+pub fn advice(table: &mut Table) {
+    let others = BREAKS.map(|advice| Test {
+        not: true,
+        ..equals(2, advice as u32)
+    });
+    only(table, libc::SYS_madvise, vec![others.to_vec()]);
+}
+
+/// prlimit64(2): which limit this process has.
+fn asks_for(resource: libc::__rlimit_resource_t) -> Vec<Test> {
+    [&[equals(0, 0), equals(1, resource)][..], &null(2)].concat()
+}
+
 /// Nothing else ever gets these descriptors: they are not closed, and so not given out
 /// again, nor replaced.
 fn keep(table: &mut Table, fds: &[RawFd]) {
@@ -118,6 +138,7 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
     set(t, PROGRAMS, &Verdict::Kill);
     set(t, ENDS_OF_THE_NETWORK, &Verdict::Kill);
     set(t, WORK, &Verdict::Allow);
+    advice(t);
     clone_of_threads(t, None);
 
     // SAFETY: no arguments.
@@ -203,7 +224,7 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
     // Asking for limits, of oneself; and more open files, up to the hard limit.
     let files = libc::RLIMIT_NOFILE;
     let limits = vec![
-        vec![equals(0, 0), equals(1, libc::RLIMIT_STACK), equals(2, 0)],
+        asks_for(libc::RLIMIT_STACK),
         vec![equals(0, 0), equals(1, files)],
     ];
     only(t, libc::SYS_prlimit64, limits);
@@ -242,12 +263,12 @@ fn table(jail: &Jail, watchdog: Option<i32>) -> Table {
             libc::SYS_landlock_create_ruleset,
             libc::SYS_landlock_add_rule,
             libc::SYS_landlock_restrict_self,
-            libc::SYS_setrlimit,
         ];
         set(t, &more, &Verdict::Allow);
         let names = [&names[..], &[libc::PR_SET_NO_NEW_PRIVS as u32]].concat();
         one_of(t, libc::SYS_prctl, 0, &names);
-        let core = vec![equals(0, 0), equals(1, libc::RLIMIT_CORE)];
+        // Which sees that there are no dumps, and never sets that again (limits.rs).
+        let core = asks_for(libc::RLIMIT_CORE);
         let Some(Verdict::If(lists, _)) = t.get_mut(&(libc::SYS_prlimit64 as u32)) else {
             unreachable!("just set");
         };

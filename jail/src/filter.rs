@@ -23,10 +23,11 @@ pub enum Verdict {
     OneOf(u32, Vec<u32>, i32),
 }
 
-/// `argument & mask == value`; with `not`, the contrary.
+/// `argument & mask == value`, of one half of it; with `not`, the contrary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Test {
     pub argument: u32,
+    pub upper: bool,
     pub mask: u32,
     pub value: u32,
     pub not: bool,
@@ -36,6 +37,7 @@ pub struct Test {
 pub const fn is(argument: u32, mask: u32, value: u32) -> Test {
     Test {
         argument,
+        upper: false,
         mask,
         value,
         not: false,
@@ -44,6 +46,17 @@ pub const fn is(argument: u32, mask: u32, value: u32) -> Test {
 
 pub const fn equals(argument: u32, value: u32) -> Test {
     is(argument, u32::MAX, value)
+}
+
+/// A pointer that leads nowhere. The host looks at all of it: memory may lie at 4 GiB, whose
+/// lower half is zero too.
+pub const fn null(argument: u32) -> [Test; 2] {
+    let lower = equals(argument, 0);
+    let upper = Test {
+        upper: true,
+        ..lower
+    };
+    [lower, upper]
 }
 
 // linux/bpf_common.h, linux/seccomp.h, linux/audit.h
@@ -137,7 +150,8 @@ fn judge(program: &mut Vec<sock_filter>, verdict: &Verdict) {
                     if test.mask != u32::MAX {
                         list.insert(0, code(AND, test.mask));
                     }
-                    list.insert(0, code(LOAD, ARGUMENTS + 8 * test.argument));
+                    let half = ARGUMENTS + 8 * test.argument + 4 * u32::from(test.upper);
+                    list.insert(0, code(LOAD, half));
                 }
                 program.append(&mut list);
             }
@@ -235,7 +249,8 @@ mod tests {
     fn expected(verdict: &Verdict, arguments: [u64; 6]) -> u32 {
         let argument = |n: u32| arguments[n as usize] as u32;
         let refusal = |errno: i32| ERRNO | errno as u32;
-        let holds = |t: &Test| (argument(t.argument) & t.mask == t.value) != t.not;
+        let half = |t: &Test| (arguments[t.argument as usize] >> (32 * u32::from(t.upper))) as u32;
+        let holds = |t: &Test| (half(t) & t.mask == t.value) != t.not;
         match verdict {
             Verdict::Allow => ALLOW,
             Verdict::Refuse(errno) => refusal(*errno),
@@ -263,6 +278,7 @@ mod tests {
                 None,
             ),
             Verdict::If(vec![vec![negated]], Some(libc::EACCES)),
+            Verdict::If(vec![null(2).to_vec()], Some(libc::EPERM)),
             Verdict::OneOf(1, (0..40).map(|n| n * 3).collect(), libc::EPERM),
         ];
         // Dense, thin and mixed: short jumps and long ones.

@@ -26,6 +26,8 @@
 //! limits.rs     memory, time, core dumps
 //! privileges.rs what root could do beside
 //! namespaces.rs networks and shared memory of its own, for programs of the host
+//! leash.rs      a child that ends with who started it, jailed or not
+//!   hidden.rs     what no other child may have open
 //! ```
 //!
 //! Nothing here can be undone, and all of it is inherited by what is started
@@ -36,6 +38,8 @@
 mod calls;
 mod files;
 mod filter;
+mod hidden;
+mod leash;
 mod limits;
 mod lists;
 mod namespaces;
@@ -50,6 +54,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use files::{spawn_fenced, Files};
+pub use hidden::Hidden;
+pub use leash::{fork_tied, leash, Leash, Tied};
+pub use limits::no_dump;
 pub use namespaces::set_apart;
 pub use net::Net;
 

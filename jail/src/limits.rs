@@ -9,10 +9,15 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
+/// In bytes: too small for a dump in a file; and where programs take dumps by a pipe, for
+/// which the host's kernel does not ask for the limit, one is what ends it all the same
+/// (do_coredump() in fs/coredump.c).
+const NO_DUMP: u64 = 1;
+
 /// Sets what is asked for; the timer that must not be touched, if there is one.
 pub fn set(jail: &Jail) -> Result<Option<i32>, Error> {
     // A dump would hold keys and the image's data, and is read by other programs.
-    limit(libc::RLIMIT_CORE, 0).map_err(|e| Error::Limit("core dumps", e))?;
+    no_dump().map_err(|e| Error::Limit("core dumps", e))?;
     if let Some(bytes) = jail.memory {
         limit(libc::RLIMIT_DATA, bytes).map_err(|e| Error::Limit("memory", e))?;
     }
@@ -21,22 +26,48 @@ pub fn set(jail: &Jail) -> Result<Option<i32>, Error> {
         .transpose()
 }
 
+/// No dump of this process, nor of what it becomes, however the host takes dumps. Where it
+/// is so nothing is set, which no filter of this crate would allow: a jail in another one
+/// finds it so.
+///
+/// Whose limit is zero for good has it raised where this process may; else it stays, and a
+/// program that takes dumps by a pipe can have that of another program that this one becomes.
+pub fn no_dump() -> io::Result<()> {
+    let now = get(libc::RLIMIT_CORE)?;
+    if (now.rlim_cur, now.rlim_max) == (NO_DUMP, NO_DUMP) {
+        return Ok(());
+    }
+    match set_to(libc::RLIMIT_CORE, NO_DUMP) {
+        Err(_) if now.rlim_max < NO_DUMP => Ok(()),
+        done => done,
+    }
+}
+
 fn limit(what: libc::__rlimit_resource_t, most: u64) -> io::Result<()> {
-    // SAFETY: both structures are ours.
+    let now = get(what)?;
+    set_to(what, most.min(now.rlim_max))
+}
+
+fn get(what: libc::__rlimit_resource_t) -> io::Result<libc::rlimit> {
+    let mut now = MaybeUninit::<libc::rlimit>::zeroed();
+    // SAFETY: room for the structure, which is one of numbers.
     unsafe {
-        let mut now = MaybeUninit::<libc::rlimit>::zeroed().assume_init();
-        if libc::getrlimit(what, &raw mut now) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let most = most.min(now.rlim_max);
-        let new = libc::rlimit {
-            rlim_cur: most,
-            rlim_max: most,
-        };
-        match libc::setrlimit(what, &raw const new) {
-            0 => Ok(()),
+        match libc::getrlimit(what, now.as_mut_ptr()) {
+            0 => Ok(now.assume_init()),
             _ => Err(io::Error::last_os_error()),
         }
+    }
+}
+
+fn set_to(what: libc::__rlimit_resource_t, most: u64) -> io::Result<()> {
+    let new = libc::rlimit {
+        rlim_cur: most,
+        rlim_max: most,
+    };
+    // SAFETY: a structure of ours.
+    match unsafe { libc::setrlimit(what, &raw const new) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

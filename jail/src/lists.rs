@@ -41,7 +41,6 @@ pub const WORK: &[i64] = &[
     // Memory that holds no code.
     libc::SYS_munmap,
     libc::SYS_mremap,
-    libc::SYS_madvise,
     libc::SYS_brk,
     // Threads and time.
     libc::SYS_futex,

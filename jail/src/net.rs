@@ -9,7 +9,7 @@
 //! This protects the host. It does not protect the runtime, whose code a program that
 //! means to can jump into: then it can do what the list says, and no more.
 
-use crate::calls::{clone_of_threads, only, set, Table};
+use crate::calls::{advice, clone_of_threads, only, set, Table};
 use crate::filter::{assemble, equals, install, is, within, Verdict};
 use std::io;
 use std::ops::Range;
@@ -34,7 +34,6 @@ const ALWAYS: &[i64] = &[
     libc::SYS_munmap,
     libc::SYS_mprotect,
     libc::SYS_mremap,
-    libc::SYS_madvise,
     libc::SYS_futex,
     libc::SYS_membarrier,
     libc::SYS_sched_yield,
@@ -63,6 +62,7 @@ impl Net {
         let mut table = Table::new();
         let t = &mut table;
         set(t, ALWAYS, &Verdict::Allow);
+        advice(t);
         clone_of_threads(t, Some(libc::EPERM));
         let Some(Verdict::If(lists, _)) = t.get_mut(&(libc::SYS_clone as u32)) else {
             unreachable!("just set");

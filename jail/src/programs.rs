@@ -1,8 +1,8 @@
 //! The system calls of programs of the host. Nobody knows which of them they need: all
 //! are left but those that reach beyond the files and the process that they are given.
 
-use crate::calls::{clone_of_threads, memory, one_of, only, set, Table, ARCH_SET_FS, CODE};
-use crate::filter::{equals, is, Test, Verdict};
+use crate::calls::{advice, clone_of_threads, memory, one_of, only, set, Table, ARCH_SET_FS, CODE};
+use crate::filter::{equals, is, null, Test, Verdict};
 use crate::lists::{ATTACKS, ENDS_OF_THE_NETWORK};
 use crate::Jail;
 
@@ -51,6 +51,7 @@ const REQUESTS: &[u32] = &[
 // linux/fcntl.h
 const F_SETSIG: i32 = 10;
 const F_SETOWN_EX: i32 = 15;
+const F_SETLEASE: i32 = 1024;
 // What libc has no names for.
 const FCHMODAT2: i64 = 452;
 const MAP_SHADOW_STACK: i64 = 453;
@@ -98,8 +99,8 @@ const SHARED_MEMORY: &[i64] = &[
     libc::SYS_io_destroy,
 ];
 
-/// What files have beside their content, by name: Landlock does not know it, and these
-/// change it wherever the user may.
+/// What files have beside their content: Landlock does not know it, and these change it
+/// wherever the user may, by a descriptor that is open for reading too, as of a program.
 const METADATA: &[i64] = &[
     libc::SYS_chmod,
     libc::SYS_fchmodat,
@@ -115,6 +116,10 @@ const METADATA: &[i64] = &[
     libc::SYS_utimes,
     libc::SYS_futimesat,
     libc::SYS_utimensat,
+    libc::SYS_fchmod,
+    libc::SYS_fchown,
+    libc::SYS_fsetxattr,
+    libc::SYS_fremovexattr,
 ];
 
 /// Other processes, sessions, and the host as a whole.
@@ -216,6 +221,7 @@ pub fn table(jail: &Jail) -> Table {
             &Verdict::Refuse(libc::EOPNOTSUPP),
         );
     }
+    advice(t);
     // It has its threads, and is the only process: so it ends when it is ended, and has
     // no more memory than one.
     clone_of_threads(t, Some(libc::EPERM));
@@ -223,12 +229,24 @@ pub fn table(jail: &Jail) -> Table {
     let me = unsafe { libc::getpid() } as u32;
     only(t, libc::SYS_kill, vec![vec![equals(0, me)]]);
     only(t, libc::SYS_tgkill, vec![vec![equals(0, me)]]);
-    // Nor are there signals by way of a file's owner, and no limits of others.
-    let owners = [libc::F_SETOWN, F_SETSIG, F_SETOWN_EX, libc::F_NOTIFY];
+    // Nor are there signals by way of a file's owner, leases that others wait for, and no
+    // limits of others.
+    let owners = [
+        libc::F_SETOWN,
+        F_SETSIG,
+        F_SETOWN_EX,
+        libc::F_NOTIFY,
+        F_SETLEASE,
+    ];
     let owners = owners.map(|command| not(equals(1, command as u32)));
     only(t, libc::SYS_fcntl, vec![owners.to_vec()]);
-    let itself = vec![vec![equals(0, 0)], vec![equals(0, me)]];
+    // Its own limits, which never rise; but none at all has dumps go to a pipe (limits.rs).
+    let dumps = |argument| not(equals(argument, libc::RLIMIT_CORE));
+    let asks = |process| [&[equals(0, process)][..], &null(2)].concat();
+    let lowers = |process| vec![equals(0, process), dumps(1)];
+    let itself = vec![lowers(0), asks(0), lowers(me), asks(me)];
     only(t, libc::SYS_prlimit64, itself);
+    only(t, libc::SYS_setrlimit, vec![vec![dumps(0)]]);
     // Not PR_SET_PDEATHSIG: it would outlive who started it.
     let names = [
         libc::PR_SET_NAME,

@@ -371,12 +371,7 @@ fn trees_are_copied_to_the_host_and_back_by_the_engine_of_the_command() {
 
 #[test]
 fn a_mount_is_shown_to_the_hosts_programs_while_its_linux_stays_jailed() {
-    let device = "/dev/fuse";
-    let opened = std::fs::File::options().read(true).write(true).open(device);
-    if let Err(e) = opened {
-        return tane_test_support::skip(format!("{device}: {e}"));
-    }
-    if !tane_test_support::has_root() {
+    if !tane_test_support::has_fuse() {
         return;
     }
     let s = scratch();

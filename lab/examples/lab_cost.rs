@@ -1,7 +1,8 @@
 //! What looking costs: a call of the kernel's alone and under each kind of probe, the
 //! least of many batches, in ns.
 //!
-//! `cargo run --release -p tane-lab --example lab_cost -- IMAGE`
+//! `cargo run --release -p tane-lab --example lab_cost -- IMAGE [PROGRAM.o]`: of the program of
+//! BPF, each hit of what it has at sys_getppid.
 
 use std::time::Instant;
 use tane::Kernel;
@@ -34,6 +35,13 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         std::thread::sleep(std::time::Duration::from_millis(500));
         report(&format!("an event inside, by {name}"), getppid(&kernel));
         drop(probe);
+    }
+    if let Some(path) = std::env::args().nth(2) {
+        let programs = lab.programs(&path, &std::fs::read(&path)?)?;
+        programs.start()?;
+        report("a program of BPF", getppid(&kernel));
+        programs.stop();
+        report("a program of BPF that does not run", getppid(&kernel));
     }
     let graph = lab.graph().buffer(32 << 20);
     let (with, calls) = graph.run(|| getppid(&kernel))?;

@@ -131,6 +131,7 @@ mod tests {
                 text: "x=1".into(),
                 stack: Vec::new(),
             }],
+            programs: Vec::new(),
             lost_calls: 3,
             lost_events: 4,
             lost_hits: 0,

@@ -6,8 +6,10 @@ use std::io::{self, Write};
 use tane::OpenOptions;
 
 impl Lab {
+    /// Names of an image's files in it may be no text.
     pub(crate) fn get(&self, file: &str) -> Result<String> {
-        Ok(self.mount.read_to_string(file)?)
+        let bytes = self.mount.read(file)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// In place of what is there.

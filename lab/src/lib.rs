@@ -24,6 +24,7 @@
 //! files.rs     the kernel's own interface: files of tracefs
 //! probe.rs     probes: how often, with what, and what comes back
 //! graph.rs     recording which functions calls of a thread go through
+//! bpf/         programs of BPF at functions and tracepoints
 //! recorder.rs  recording several threads, tracepoints and probes, from here to there
 //! call.rs      what was recorded of a thread, call by call
 //! record.rs    what was recorded of several
@@ -41,6 +42,7 @@
 //!
 //! Imports of ours: `tane`.
 
+mod bpf;
 mod call;
 mod chrome;
 mod error;
@@ -57,6 +59,7 @@ mod ring;
 mod symbols;
 mod tree;
 
+pub use bpf::{shown, Data, Entry, Map, Programs, Variable};
 pub use call::{Call, Calls};
 pub use chrome::quoted;
 pub use error::{Error, Result};

@@ -1,5 +1,6 @@
 //! What was recorded of several threads: their calls, and events among them.
 
+use crate::bpf::Data;
 use crate::call::Calls;
 
 /// Calls of one thread of the kernel's.
@@ -38,11 +39,13 @@ pub struct Record {
     pub threads: Vec<Thread>,
     /// By their times.
     pub events: Vec<Event>,
+    /// What programs of BPF have found out, by their files.
+    pub programs: Vec<(String, Data)>,
     /// Records of calls that had no room any more; each call takes one or two.
     pub lost_calls: u64,
     /// Events that had no room any more.
     pub lost_events: u64,
-    /// Hits of probes while another one was at work on the same CPU: there is no event.
+    /// Hits of probes and programs while another one was at work on the same CPU: there is no event.
     pub lost_hits: u64,
 }
 

@@ -4,6 +4,7 @@
 //! Code changes when a recorder is made and when it is dropped, and not in between:
 //! a process may forbid itself to make code after the one, and never do the other.
 
+use crate::bpf::Programs;
 use crate::error::{Error, Result};
 use crate::graph::{self, between_marks, Graph};
 use crate::nearest::no_such;
@@ -26,6 +27,8 @@ pub struct Recording<'a> {
     everyone: bool,
     events: Vec<String>,
     probes: Vec<(bool, String, String)>,
+    /// Names of files, and what is in them.
+    programs: Vec<(String, Vec<u8>)>,
     stacks: bool,
 }
 
@@ -35,6 +38,8 @@ pub struct Recorder<'a> {
     wanted: Recording<'a>,
     /// Those that are wanted, and one that says where something began or ended.
     probes: Vec<Probe<'a>>,
+    /// In the order of the files.
+    programs: Vec<Programs<'a>>,
     is_on: AtomicBool,
     /// `tracing_on` of the calls and of the events.
     switches: Vec<File>,
@@ -52,6 +57,7 @@ impl Lab {
             everyone: false,
             events: Vec::new(),
             probes: Vec::new(),
+            programs: Vec::new(),
             stacks: false,
         }
     }
@@ -128,6 +134,13 @@ impl<'a> Recording<'a> {
         self
     }
 
+    /// Programs of BPF, as [`Lab::programs`] has them: they run while it is recorded. What
+    /// they print is an event, `bpf_trace_printk`.
+    pub fn programs(mut self, name: &str, object: &[u8]) -> Self {
+        self.programs.push((name.into(), object.into()));
+        self
+    }
+
     /// With each event the functions that were under way.
     pub fn stacks(mut self, yes: bool) -> Self {
         self.stacks = yes;
@@ -145,6 +158,7 @@ impl<'a> Recording<'a> {
             _calls: self.calls.then_some(graph::Off(lab)),
             wanted: self,
             probes: Vec::new(),
+            programs: Vec::new(),
             is_on: AtomicBool::new(false),
             switches: Vec::new(),
         };
@@ -171,7 +185,10 @@ impl<'a> Recorder<'a> {
             }
             self.switches.push(switch(lab, "tracing_on")?);
         }
-        if !self.wanted.events.is_empty() || !self.wanted.probes.is_empty() {
+        let wanted = &self.wanted;
+        let nothing =
+            wanted.events.is_empty() && wanted.probes.is_empty() && wanted.programs.is_empty();
+        if !nothing {
             self.prepare_events(&threads)?;
             self.switches.push(switch(lab, &in_events("tracing_on"))?);
         }
@@ -212,6 +229,10 @@ impl<'a> Recorder<'a> {
             }
             self.add(probe)?;
         }
+        for (name, object) in &self.wanted.programs {
+            self.programs.push(lab.programs(name, object)?);
+            enable(lab, "bpf_trace:bpf_trace_printk")?;
+        }
         self.add(lab.declare('p', graph::MARKED, "")?)
     }
 
@@ -226,6 +247,9 @@ impl<'a> Recorder<'a> {
         if !self.is_on.swap(true, Ordering::Relaxed) {
             self.switch(true)?;
             graph::mark(self.lab().kernel());
+            for programs in &self.programs {
+                programs.start()?;
+            }
         }
         Ok(())
     }
@@ -233,6 +257,9 @@ impl<'a> Recorder<'a> {
     /// Until now; [`Recorder::start`] goes on.
     pub fn stop(&self) -> Result<()> {
         if self.is_on.swap(false, Ordering::Relaxed) {
+            for programs in &self.programs {
+                programs.stop();
+            }
             graph::mark(self.lab().kernel());
         }
         self.switch(false)
@@ -269,6 +296,10 @@ impl<'a> Recorder<'a> {
             for probe in &self.probes {
                 record.lost_hits += probe.missed()?;
             }
+        }
+        for (programs, (name, _)) in self.programs.iter().zip(&self.wanted.programs) {
+            record.lost_hits += programs.missed()?;
+            record.programs.push((name.clone(), programs.data()?));
         }
         Ok(record)
     }

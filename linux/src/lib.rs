@@ -22,7 +22,6 @@ mod calls;
 mod dir;
 mod errno;
 mod extents;
-mod fd;
 mod flags;
 mod host;
 mod lacking;
@@ -32,13 +31,12 @@ mod stat;
 mod trim;
 mod xattr;
 
-pub use calls::{Config, FlagsData, Name, RawStatFs, Sync, Sys, XattrOf};
+pub use calls::{Config, Descriptor, Fd, FlagsData, Name, RawStatFs, Sync, Sys, XattrOf};
 pub use dir::{is_safe_name, Entries, Entry, Record};
 pub use errno::{Errno, Result};
 pub use extents::{
     shared_parts, shared_parts_from, sole_extent, Content, Extent, Extents, SharedPart,
 };
-pub use fd::{Descriptor, Fd};
 pub use flags::{folds_case, is_plain, Flags, FsXattr};
 pub use host::Host;
 pub use lacking::{allow_holes, has_links, strips_dots};

@@ -7,16 +7,14 @@ use super::order::Order;
 use super::plan::Identity;
 use super::table::{Purpose, Slot, Table, ALIGNMENT};
 use super::{readonly, settle};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::means::{By, Means, Wanted};
 use crate::mkfs::{self, Fixed, Wish};
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// All that an image of one file system follows from.
 pub struct Recipe<'a> {
-    /// Its name in the end: what it is made in lies beside it.
-    pub image: &'a Path,
     /// What is put in.
     pub filling: Filling<'a>,
     /// Bytes of the file system, of one that has a size before it is made.
@@ -44,6 +42,11 @@ pub fn is_read_only(kind: &str) -> bool {
     ["squashfs", "erofs"].contains(&kind)
 }
 
+/// Whether its program reads an archive, and meanwhile that is written.
+pub fn is_fed(kind: &str) -> bool {
+    kind == "squashfs"
+}
+
 /// Files that an image is made in. They are there before anything is looked at: a jail
 /// then knows them.
 pub struct Files {
@@ -51,27 +54,63 @@ pub struct Files {
     pub part: Unfinished,
     /// Of a disk with a partition table.
     pub disk: Option<Unfinished>,
+    /// What an erofs is made of.
+    pub shown: Option<Unfinished>,
 }
 
 impl Files {
-    /// Beside the image, and empty.
-    pub fn create(image: &Path, table: Option<Table>) -> Result<Files> {
+    /// Beside the image, and empty. `kind`: the file system's.
+    pub fn create(image: &Path, table: Option<Table>, kind: &str) -> Result<Files> {
         let disk = table.map(|_| Unfinished::create(image, "disk"));
         Ok(Files {
             part: Unfinished::create(image, "part")?,
             disk: disk.transpose()?,
+            shown: shown(image, [kind])?,
         })
     }
 
     /// Where they are.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         let all = std::iter::once(&self.part).chain(&self.disk);
-        all.map(|file| file.path.as_path())
+        all.chain(&self.shown).map(|file| file.path.as_path())
     }
 
-    /// What Linux fills: the disk, or all of the image.
-    pub fn filled(&self) -> Result<File> {
-        self.disk.as_ref().unwrap_or(&self.part).open()
+    /// What an erofs is made of.
+    pub fn shown(&self) -> Option<&Path> {
+        self.shown.as_ref().map(|file| file.path.as_path())
+    }
+
+    /// What Linux fills, if this kind is made so: the disk, or all of the image; or what an
+    /// erofs is made of.
+    pub fn filled(&self, kind: &str) -> Result<Option<(PathBuf, File)>> {
+        let whole = self.disk.as_ref().unwrap_or(&self.part);
+        let file = filled_in(kind, whole, self.shown.as_ref());
+        file.map(|file| Ok((file.path.clone(), file.open()?)))
+            .transpose()
+    }
+}
+
+/// What an erofs is made of, one after the other, if there is one among these kinds.
+pub(crate) fn shown<'k>(
+    image: &Path,
+    kinds: impl IntoIterator<Item = &'k str>,
+) -> Result<Option<Unfinished>> {
+    let is_one = kinds.into_iter().any(|kind| kind == "erofs");
+    is_one
+        .then(|| Unfinished::create(image, "ext4"))
+        .transpose()
+}
+
+/// Where Linux writes for a file system of this kind in the file `whole`.
+pub(crate) fn filled_in<'f>(
+    kind: &str,
+    whole: &'f Unfinished,
+    shown: Option<&'f Unfinished>,
+) -> Option<&'f Unfinished> {
+    match kind {
+        "squashfs" => None,
+        "erofs" => shown,
+        _ => Some(whole),
     }
 }
 
@@ -79,7 +118,7 @@ impl Files {
 /// nothing was reported.
 pub fn build(recipe: &Recipe, files: Files, by: By) -> Result<(Unfinished, u64)> {
     let made = files.part;
-    begin(recipe, &made, by)?;
+    begin(recipe, &made, files.shown.as_ref(), by)?;
     let (Some(table), Some(new)) = (recipe.table, files.disk) else {
         end(recipe, &made, 0, by)?;
         made.sync()?;
@@ -113,8 +152,8 @@ pub fn build(recipe: &Recipe, files: Files, by: By) -> Result<(Unfinished, u64)>
 }
 
 /// What is made before it has its place: an empty file system, or all of one that
-/// Linux does not write.
-pub fn begin(recipe: &Recipe, made: &Unfinished, by: By) -> Result<()> {
+/// Linux does not write; `shown`: what an erofs is made of.
+pub fn begin(recipe: &Recipe, made: &Unfinished, shown: Option<&Unfinished>, by: By) -> Result<()> {
     let kind = recipe.filling.kind;
     match kind {
         "squashfs" => {
@@ -127,10 +166,12 @@ pub fn begin(recipe: &Recipe, made: &Unfinished, by: By) -> Result<()> {
                 kind: "ext4",
                 ..recipe.filling
             };
-            let shown = Unfinished::create(recipe.image, "ext4")?;
+            let shown = shown.ok_or_else(|| Error::failed("an erofs is made of an ext4"))?;
+            // Of the one before.
+            shown.resize(0)?;
             shown.resize(recipe.size)?;
-            empty(&shown, "ext4", recipe, by.means)?;
-            filled(&shown, &ext4, 0, recipe, by)?;
+            empty(shown, "ext4", recipe, by.means)?;
+            filled(shown, &ext4, 0, recipe, by)?;
             let (uuid, latest) = (recipe.uuid, recipe.filling.times.latest);
             let has_one = recipe.filling.tree.find(b"lost+found").is_some();
             readonly::erofs(

@@ -19,6 +19,12 @@ fn name_of(image: &Path) -> &OsStr {
     image.file_name().unwrap_or(OsStr::new("image"))
 }
 
+fn on_a_server() -> io::Error {
+    let text = "is on a server, where no file is made: make it here, or write to an export of \
+                NBD that is there (tane mkfs, tane cp)";
+    io::Error::new(io::ErrorKind::Unsupported, text)
+}
+
 /// The files of an image that is being made, wherever somebody meets them: it, and those
 /// that it is made in.
 pub(crate) struct Own {
@@ -89,6 +95,9 @@ pub struct Unfinished {
 impl Unfinished {
     /// Empty, beside where it will be. `part` tells it from others of this process.
     pub fn create(image: &Path, part: &str) -> Result<Unfinished> {
+        if tane::is_remote(image) {
+            return Err(Error::of(image, &on_a_server()));
+        }
         let (own, pid) = (name_of(image), std::process::id());
         let mut file = File::options();
         let file = file.read(true).write(true).create_new(true);

@@ -60,7 +60,7 @@ pub fn fill(file: File, name: &Path, order: &Order, filling: &Filling, by: By) -
         let emit = Emit::new(tree, out, by, times, Sys(&HOST), source);
         emit.within(limits::of(target)).all();
     };
-    if let Some(done) = by.means.fill(order, by.observer, &emit) {
+    if let Some(done) = by.means.fill(name, order, by.observer, &emit) {
         return done;
     }
     let kernel = by.means.kernel(&order.wanted)?;

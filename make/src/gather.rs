@@ -202,7 +202,6 @@ impl Gathered {
         identity: &'a Identity,
     ) -> Recipe<'a> {
         Recipe {
-            image: &args.image,
             filling: Filling {
                 kind,
                 target: kind,

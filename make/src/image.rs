@@ -115,7 +115,7 @@ fn file_system(
     by: By,
     begin: impl FnOnce(u64, u64),
 ) -> Result<(Unfinished, Made)> {
-    let files = Files::create(&spec.image, spec.partition_table)?;
+    let files = Files::create(&spec.image, spec.partition_table, kind)?;
     let found = Gathered::of(spec, kind, by.means)?;
     let (before, after) = spec.partition_table.map_or((0, 0), Table::room);
     let size = match spec.size {

@@ -53,7 +53,7 @@ impl<R: Read> Read for Counting<R> {
 }
 
 /// Where the bytes of an archive are that is read: a file, and how far.
-type Place = (Arc<File>, Arc<AtomicU64>);
+type Cursor = (Arc<File>, Arc<AtomicU64>);
 
 impl<'m> Layers<'m> {
     pub fn new(whiteouts: bool, means: &'m dyn Means) -> Self {
@@ -110,7 +110,7 @@ impl<'m> Layers<'m> {
         io::copy(&mut input, &mut io::sink()).map(drop)
     }
 
-    fn entries(&mut self, input: &mut dyn Read, place: Option<Place>) -> io::Result<()> {
+    fn entries(&mut self, input: &mut dyn Read, place: Option<Cursor>) -> io::Result<()> {
         let mut archive = Archive::new(input);
         while let Some(entry) = archive.next()? {
             if self.means.interrupted() {

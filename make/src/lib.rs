@@ -27,7 +27,8 @@
 //!   partitions.rs  such a disk
 //! readonly.rs  squashfs and erofs
 //!   limits.rs      what they cannot hold
-//!   namespace.rs   their program takes itself for another user
+//!   feed.rs        a program that reads what is made meanwhile
+//!   namespace.rs   it takes itself for another user
 //!   sigpipe.rs     and may end before it has read all
 //! file.rs      the image while it is not finished
 //! container.rs what it is in
@@ -48,6 +49,7 @@ mod disk;
 mod emit;
 mod error;
 mod f2fs;
+mod feed;
 pub mod file;
 mod fill;
 mod gather;
@@ -80,10 +82,12 @@ mod xattrs;
 mod xfs;
 
 pub use error::{Error, Result};
+pub use feed::Feed;
 pub use fill::into_new;
 pub use gather::{Gathered, Spec};
 pub use image::{image, Made, Terms};
-pub use means::{open_at_once, By, Direct, Means, Shown, Wanted};
+pub use means::{open_at_once, Beside, By, Direct, Means, Wanted};
+pub use namespace::run_as;
 pub use oci::{
     is_layout as is_container_layout, is_list as is_list_of_saved, list_of_saved,
     may_be as may_be_container, Choice,

@@ -3,6 +3,7 @@
 //! has [`Direct`].
 
 use crate::error::{Error, Result};
+use crate::feed::{self, Feed};
 use crate::order::Order;
 use crate::told::Telling;
 use crate::tool::Tool;
@@ -39,13 +40,6 @@ pub struct Wanted {
     pub plain: bool,
     /// Bytes of memory that it will use.
     pub working_set: u64,
-}
-
-/// An image whose files are seen below a directory of the host's. Dropped, they are no
-/// longer, whatever goes wrong.
-pub trait Shown {
-    /// No longer.
-    fn end(self: Box<Self>) -> Result<()>;
 }
 
 /// What is done for who makes an image.
@@ -91,10 +85,28 @@ pub trait Means: Sync {
     /// What comes of a command of this program, whatever its exit code.
     fn ask(&self, tool: Tool, command: &mut Command) -> Result<Output>;
 
-    /// Has another process fill a new file system with what `emit` sends. None: there is
-    /// none, and it is done in this one.
+    /// As [`Self::ask`], of a program that reads what `feed` writes, and takes itself for this
+    /// user and group. What it prints is not wanted.
+    fn ask_fed(
+        &self,
+        tool: Tool,
+        command: &mut Command,
+        owner: Option<(u32, u32)>,
+        feed: &mut Feed<'_>,
+    ) -> Result<Output> {
+        feed::ask(tool, command, owner, feed)
+    }
+
+    /// As [`Self::ask`], of a program with one argument more: a directory, which is made beside
+    /// this image, and in which its files are seen for that long. It is an ext4 in a file,
+    /// whatever its bytes say.
+    fn ask_shown(&self, tool: Tool, command: &mut Command, image: &Path) -> Result<Output>;
+
+    /// Has another process fill a new file system, in the file of this name, with what `emit`
+    /// sends. None: there is none, and it is done in this one.
     fn fill(
         &self,
+        _name: &Path,
         _order: &Order,
         _observer: &dyn Observer,
         _emit: &dyn Fn(SenderBy<'_>),
@@ -104,9 +116,34 @@ pub trait Means: Sync {
 
     /// Boots a kernel.
     fn kernel(&self, wanted: &Wanted) -> Result<Kernel>;
+}
 
-    /// Shows the files of an image at a directory that is empty, for reading.
-    fn show(&self, image: &Path, dir: &Path) -> Result<Box<dyn Shown>>;
+/// An empty directory beside an image, which goes away with this.
+pub struct Beside(PathBuf);
+
+impl Beside {
+    /// It is made. Errors: mkdir(2).
+    pub fn new(image: &Path) -> Result<Beside> {
+        let dir = Beside::of(image);
+        std::fs::create_dir(&dir).map_err(|e| Error::of(&dir, &e))?;
+        Ok(Beside(dir))
+    }
+
+    /// Where that of this image is, or will be.
+    pub fn of(image: &Path) -> PathBuf {
+        image.with_extension("dir")
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
 }
 
 /// A file for reading, of which nothing is waited for: what waits for a writer is none of
@@ -119,7 +156,11 @@ pub fn open_at_once(path: &Path) -> io::Result<File> {
 
 /// Runs a program to its end, which must be a success; an error says what it said.
 pub(crate) fn run(means: &dyn Means, tool: Tool, command: &mut Command) -> Result<Output> {
-    let output = means.ask(tool, command)?;
+    success(means, tool, means.ask(tool, command)?)
+}
+
+/// An error that says what it said, if it did not succeed.
+pub(crate) fn success(means: &dyn Means, tool: Tool, output: Output) -> Result<Output> {
     if output.status.success() {
         return Ok(output);
     }
@@ -244,33 +285,35 @@ impl Means for Direct<'_> {
     }
 
     #[cfg(not(feature = "fuse"))]
-    fn show(&self, _: &Path, _: &Path) -> Result<Box<dyn Shown>> {
+    fn ask_shown(&self, _: Tool, _: &mut Command, _: &Path) -> Result<Output> {
         Err(Error::failed(
             "erofs needs a mount by FUSE, and this library was built without",
         ))
     }
 
     #[cfg(feature = "fuse")]
-    fn show(&self, image: &Path, dir: &Path) -> Result<Box<dyn Shown>> {
+    fn ask_shown(&self, tool: Tool, command: &mut Command, image: &Path) -> Result<Output> {
         let fail = |e: &dyn std::fmt::Display, errno| {
             let text = format!("erofs needs a mount by FUSE, and there is none: {e}");
             Error::Failed(text, errno)
         };
-        let image = tane::Image::open(image).map_err(|e| fail(&e, e.errno()))?;
-        let mount = image.mount(None, &tane::MountOptions::new());
+        let dir = Beside::new(image)?;
+        // Nothing is recognised: its content is another's, who may have begun it as what names
+        // other files of the host.
+        let mut options = tane::ImageOptions::new();
+        options.format = Some(tane::images::Format::Raw);
+        let image = options.open(image, |_| tane::Kernel::boot());
+        let image = image.map_err(|e| fail(&e, e.errno()))?;
+        let mount = image.mount(None, tane::MountOptions::new().fstype("ext4"));
         let mount = mount.map_err(|e| fail(&e, e.errno()))?;
-        let shown = tane_fuse::HostMountOptions::new().mount(mount, dir);
-        Ok(Box::new(shown.map_err(|e| fail(&e, e.errno()))?))
-    }
-}
-
-#[cfg(feature = "fuse")]
-impl Shown for tane_fuse::HostMount {
-    fn end(self: Box<Self>) -> Result<()> {
+        let shown = tane_fuse::HostMountOptions::new().mount(mount, dir.path());
+        let shown = shown.map_err(|e| fail(&e, e.errno()))?;
+        let output = self.ask(tool, command.arg(dir.path()))?;
         let fail = |e: tane_fuse::Error| Error::Failed(e.to_string(), e.errno());
-        self.unmount().map_err(fail)?;
+        shown.unmount().map_err(fail)?;
         // It was only read.
-        self.wait().map(drop).map_err(fail)
+        shown.wait().map_err(fail)?;
+        Ok(output)
     }
 }
 

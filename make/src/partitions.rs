@@ -1,6 +1,6 @@
 //! A disk with several partitions, as a layout describes it.
 
-use crate::build::{begin, end, is_read_only, Recipe};
+use crate::build::{begin, end, filled_in, is_read_only, shown, Recipe};
 use crate::error::{Error, Result};
 use crate::file::{copy_data, Unfinished};
 use crate::gather::{Gathered, Spec};
@@ -10,7 +10,7 @@ use crate::mkfs;
 use crate::plan::Identity;
 use crate::table::{Slot, ALIGNMENT};
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tane_copy::Owner;
 
 /// A partition of a disk that was made.
@@ -33,6 +33,8 @@ pub struct Placed {
 pub struct DiskFiles {
     disk: Unfinished,
     parts: Vec<Unfinished>,
+    /// What an erofs is made of.
+    shown: Option<Unfinished>,
 }
 
 impl DiskFiles {
@@ -43,18 +45,27 @@ impl DiskFiles {
         Ok(DiskFiles {
             disk: Unfinished::create(image, "disk")?,
             parts: parts.collect::<Result<_>>()?,
+            shown: shown(image, layout.partitions.iter().filter_map(Partition::kind))?,
         })
     }
 
     /// Where they are.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        let all = self.parts.iter().chain([&self.disk]);
+        let all = self.parts.iter().chain([&self.disk]).chain(&self.shown);
         all.map(|file| file.path.as_path())
     }
 
-    /// What Linux fills: the disk.
-    pub fn filled(&self) -> Result<File> {
-        self.disk.open()
+    /// What Linux fills for a file system of this kind, if that is made so: the disk, or what an
+    /// erofs is made of.
+    pub fn filled(&self, kind: &str) -> Result<Option<(PathBuf, File)>> {
+        let file = filled_in(kind, &self.disk, self.shown.as_ref());
+        file.map(|file| Ok((file.path.clone(), file.open()?)))
+            .transpose()
+    }
+
+    /// What an erofs is made of.
+    pub fn shown(&self) -> Option<&Path> {
+        self.shown.as_ref().map(|file| file.path.as_path())
     }
 }
 
@@ -65,6 +76,8 @@ pub struct Disk<'l> {
     source: &'l Path,
     parts: Vec<Part<'l>>,
     new: Unfinished,
+    /// What an erofs is made of.
+    shown: Option<Unfinished>,
     sector_size: u32,
 }
 
@@ -119,6 +132,7 @@ impl<'l> Disk<'l> {
             source: &common.source,
             parts,
             new: files.disk,
+            shown: files.shown,
             sector_size: common.sector_size.unwrap_or(512),
         })
     }
@@ -155,7 +169,7 @@ impl<'l> Disk<'l> {
     pub fn build(mut self, by: By) -> Result<(Unfinished, Vec<Placed>)> {
         // What is as large as its content is made before places are known.
         for part in &mut self.parts {
-            part.begin_read_only(by)?;
+            part.begin_read_only(self.shown.as_ref(), by)?;
         }
         let starts = self.arrange()?;
         self.write_table(&starts)?;
@@ -255,14 +269,14 @@ impl<'l> Part<'l> {
     }
 
     /// One that is as large as its files.
-    fn begin_read_only(&mut self, by: By) -> Result<()> {
+    fn begin_read_only(&mut self, shown: Option<&Unfinished>, by: By) -> Result<()> {
         let Some(files) = &self.files else {
             return Ok(());
         };
         if !self.plan.kind().is_some_and(is_read_only) {
             return Ok(());
         }
-        begin(&self.recipe(files), &self.made, by)?;
+        begin(&self.recipe(files), &self.made, shown, by)?;
         let len = self.made.size()?.next_multiple_of(ALIGNMENT);
         match self.plan.size {
             Some(size) if size < len => {
@@ -291,7 +305,7 @@ impl<'l> Part<'l> {
         if let Some(files) = &self.files {
             let recipe = self.recipe(files);
             if !is_read_only(recipe.filling.kind) {
-                begin(&recipe, &self.made, by)?;
+                begin(&recipe, &self.made, None, by)?;
             }
         } else if self.plan.fs.is_some() {
             self.made.resize(self.size)?;

@@ -8,15 +8,13 @@
 use super::emit::Emit;
 use super::fill::Filling;
 use super::limits;
-use super::namespace::run_as;
 use super::tree::ROOT;
 use crate::error::{Error, Result};
-use crate::means::{run, By, Means};
-use crate::sigpipe;
+use crate::means::{run, success, By, Means};
 use crate::tool::Tool;
-use std::io::{BufWriter, Read};
-use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, Stdio};
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
 use tane_copy::tar::pack;
 use tane_linux::{Host, Sys, Time};
 
@@ -65,30 +63,14 @@ pub fn squashfs(
     }
     // SAFETY: cannot fail.
     let ours = unsafe { (libc::geteuid(), libc::getegid()) };
-    let is_disguised = ours != (stat.uid, stat.gid) && ignores_root_uid(by.means)?;
-    if is_disguised {
-        run_as(&mut command, stat.uid, stat.gid);
-    }
-    let spawned = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn();
+    let owner = (stat.uid, stat.gid);
+    let owner = match ours != owner && ignores_root_uid(by.means)? {
+        true => Some(owner),
+        false => None,
+    };
     let fail = |e: &dyn std::fmt::Display| Error::failed(format!("{}: {e}", SQUASHFS.program));
-    let mut child = spawned.map_err(|e| match is_disguised {
-        true => fail(&format!(
-            "before version 4.6 it gives the root directory to its caller, \
-             and there is no user namespace for another one: {e}"
-        )),
-        false => fail(&e),
-    })?;
-    let (input, errors) = (child.stdin.take(), child.stderr.take());
-    let said = std::thread::spawn(move || {
-        let mut said = String::new();
-        let _ = errors.map(|mut errors| errors.read_to_string(&mut said));
-        said
-    });
-    let pack_into = |input: ChildStdin| {
+    let mut packed = Ok(());
+    let mut pack_into = |input: File| {
         let mut out = BufWriter::with_capacity(1 << 18, input);
         let emit = |to| {
             let Filling {
@@ -101,16 +83,25 @@ pub fn squashfs(
             let emit = Emit::new(tree, to, by, times, Sys(&HOST), source);
             emit.within(limits::of(target)).all();
         };
-        pack(emit, &mut out, by.observer)
+        packed = pack(emit, &mut out, by.observer);
     };
-    let packed = sigpipe::without(|| input.map_or(Ok(()), pack_into));
-    let status = child.wait().map_err(|e| fail(&e))?;
-    let said = said.join().unwrap_or_default();
+    let output = by
+        .means
+        .ask_fed(SQUASHFS, &mut command, owner, &mut pack_into);
+    let output = output.map_err(|e| match owner {
+        Some(_) => fail(&format!(
+            "before version 4.6 it gives the root directory to its caller, \
+             and there may be no user namespace for another one: {e}"
+        )),
+        None => e,
+    })?;
     if by.means.interrupted() {
         return Err(Error::Interrupted);
     }
-    if !status.success() {
-        return Err(fail(&format!("failed ({status}): {}", said.trim())));
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        let text = format!("failed ({}): {}", output.status, said.trim());
+        return Err(fail(&text));
     }
     packed.map_err(|e| fail(&e))?;
     // What was to be lost is known and told; it may have found more. The root is an
@@ -147,8 +138,6 @@ pub fn erofs(
     // that are not earlier, without nanoseconds.
     let epoch = latest.sec.max(0) + i64::from(latest.nsec > 0);
     let mut command = means.command(EROFS)?;
-    let dir = Empty::new(ext4)?;
-    let shown = means.show(ext4, &dir.0)?;
     command
         .env("SOURCE_DATE_EPOCH", epoch.to_string())
         .arg("--quiet")
@@ -160,23 +149,6 @@ pub fn erofs(
     if let Some(name) = compression.filter(|name| *name != "none") {
         command.arg(format!("-z{name}"));
     }
-    run(means, EROFS, command.arg(to).arg(&dir.0))?;
-    shown.end()
-}
-
-/// A directory beside an image, which goes away with this.
-struct Empty(PathBuf);
-
-impl Empty {
-    fn new(image: &Path) -> Result<Empty> {
-        let dir = image.with_extension("dir");
-        std::fs::create_dir(&dir).map_err(|e| Error::of(&dir, &e))?;
-        Ok(Empty(dir))
-    }
-}
-
-impl Drop for Empty {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir(&self.0);
-    }
+    let output = means.ask_shown(EROFS, command.arg(to), ext4)?;
+    success(means, EROFS, output).map(drop)
 }

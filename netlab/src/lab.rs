@@ -117,6 +117,8 @@ impl<'a> Lab<'a> {
         let links = links
             .map(|(link, planned)| link.report(&planned.name))
             .collect();
+        let events = plan.events.iter().filter(|event| event.time <= now);
+        let events = events.map(|event| event.report(plan)).collect();
         Ok(Report {
             seed: plan.seed,
             nodes: plan.nodes.len(),
@@ -127,6 +129,7 @@ impl<'a> Lab<'a> {
             frames: self.world.frames(),
             flows,
             links,
+            events,
         })
     }
 

@@ -60,4 +60,6 @@ mod world;
 pub use error::{Error, Result};
 pub use lab::{Lab, Options, Stop};
 pub use plan::Plan;
-pub use report::{CableReport, DatagramReport, FlowReport, Latency, PathReport, Report, Sample};
+pub use report::{
+    CableReport, DatagramReport, EventReport, FlowReport, Latency, PathReport, Report, Sample,
+};

@@ -6,6 +6,7 @@ mod flows;
 
 use crate::addresses::{self, Cidr};
 use crate::error::{Error, Result};
+use crate::report::EventReport;
 use crate::routes::{self, Route};
 use crate::source::Source;
 use crate::topology::{Event, Link, Node, Text, Topology};
@@ -111,6 +112,20 @@ pub struct EventPlan {
     pub link: usize,
     pub cut: Option<bool>,
     pub impair: [Option<Impairment>; 2],
+}
+
+impl EventPlan {
+    pub fn report(&self, plan: &Plan) -> EventReport {
+        let what = match self.cut {
+            Some(true) => "cut",
+            Some(false) => "mended",
+            None => "changed",
+        };
+        EventReport {
+            seconds: self.time as f64 / 1e9,
+            what: format!("{} {what}", plan.links[self.link].name),
+        }
+    }
 }
 
 impl Plan {

@@ -27,6 +27,17 @@ pub struct Report {
     pub flows: Vec<FlowReport>,
     /// Each cable.
     pub links: Vec<CableReport>,
+    /// What happened meanwhile, as the file says.
+    pub events: Vec<EventReport>,
+}
+
+/// What happened to a cable.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EventReport {
+    /// When.
+    pub seconds: f64,
+    /// In words.
+    pub what: String,
 }
 
 /// What became of a connection.

@@ -158,6 +158,10 @@ fn a_link_that_is_cut_carries_nothing_until_it_is_mended() {
         before.map_or(0, |sample| sample.bytes)
     };
     assert_eq!(at(1.1), at(2.9), "bytes over a link that is cut");
+    let events = report.events.iter();
+    let events: Vec<_> = events.map(|event| (event.seconds, &*event.what)).collect();
+    assert_eq!(events, [(1.0, "r-b cut"), (3.0, "r-b mended")]);
+    assert_eq!(report.svg().matches("r-b mended").count(), 4);
 }
 
 #[test]

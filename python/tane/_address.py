@@ -12,7 +12,19 @@ from ._tane import ffi, lib
 
 def is_remote(image: str) -> bool:
     """Whether it is on a server."""
-    return image.startswith(("http://", "https://"))
+    return image.startswith(
+        (
+            "http://",
+            "https://",
+            "nbd://",
+            "nbd+unix://",
+            # Opening these says that they are not supported.
+            "nbds://",
+            "nbds+unix://",
+            "nbd+vsock://",
+            "nbds+vsock://",
+        )
+    )
 
 
 class Address(NamedTuple):

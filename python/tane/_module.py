@@ -148,8 +148,9 @@ class Module:
                     `kernel` and `directory` in one
         kernel      the kernel whose system calls it may import
         directory   of that kernel: its root directory and descriptor 0
-        calls       names of the system calls that it may import, if not all that
-                    docs/checked.md has; without a directory those that touch no file
+        calls       names of the system calls that it may import (those that touch no
+                    file, and with a directory those on files); those on sockets need no
+                    directory, and are only those that are named
         imports     functions that it may import, by name: they get integers and give
                     one; an exception ends the call of the module and is raised there
         memory      bytes of its heap and stack (64 MiB), taken as touched

@@ -375,29 +375,21 @@ static int times_of(void)
 	return 0;
 }
 
-static const struct {
-	const char *word;
-	int (*does)(void);
-} words[] = {
-	{ "copies", copies }, { "pipes", pipes }, { "spawns", spawns },
-	{ "signals", signals }, { "locks", locks }, { "turns", turns },
-	{ "threads", threads }, { "many", many }, { "times", times_of },
-	{ "orphan", orphan }, { "orphans", orphans }, { "wait", wait_all },
-	{ "leave", leave },
-};
-
 int main(int argc, char **argv)
 {
-	const char *what = argc > 1 ? argv[1] : "";
+	static const struct promise all[] = {
+		{ "copies", copies }, { "pipes", pipes }, { "spawns", spawns },
+		{ "signals", signals }, { "locks", locks }, { "turns", turns },
+		{ "threads", threads }, { "many", many }, { "times", times_of },
+		{ "orphan", orphan }, { "orphans", orphans }, { "wait", wait_all },
+		{ "leave", leave },
+	};
 
-	self = argv[0];
 	setvbuf(stdout, NULL, _IONBF, 0);
-	if (!strcmp(what, "exit"))
+	/* Whom it executes. */
+	if (argc > 2 && !strcmp(argv[1], "exit"))
 		return atoi(argv[2]);
-	if (!strcmp(what, "say"))
+	if (argc > 2 && !strcmp(argv[1], "say"))
 		return puts(argv[2]) < 0;
-	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
-		if (!strcmp(what, words[i].word))
-			return words[i].does();
-	return 2;
+	return kept(argc, argv, all, sizeof(all) / sizeof(*all));
 }

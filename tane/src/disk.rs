@@ -93,7 +93,7 @@ impl DiskOptions {
     /// See [`ImageOptions::servers`].
     pub fn servers(
         &mut self,
-        open: impl Fn(&str) -> io::Result<Arc<dyn Backend>> + Send + Sync + 'static,
+        open: impl Fn(&str, bool) -> io::Result<Arc<dyn Backend>> + Send + Sync + 'static,
     ) -> &mut Self {
         self.image.servers(open);
         self

@@ -156,6 +156,18 @@ pub fn errno_or_guess(error: &io::Error) -> i32 {
         InvalidInput | InvalidData => libc::EINVAL,
         Unsupported => libc::EOPNOTSUPP,
         OutOfMemory => libc::ENOMEM,
+        // Of `jail::Hidden`.
+        QuotaExceeded => libc::EMFILE,
+        // Of servers that images are on.
+        ConnectionRefused => libc::ECONNREFUSED,
+        ConnectionReset => libc::ECONNRESET,
+        ConnectionAborted => libc::ECONNABORTED,
+        NotConnected => libc::ENOTCONN,
+        BrokenPipe => libc::EPIPE,
+        TimedOut => libc::ETIMEDOUT,
+        HostUnreachable => libc::EHOSTUNREACH,
+        NetworkUnreachable => libc::ENETUNREACH,
+        NetworkDown => libc::ENETDOWN,
         _ => libc::EIO,
     })
 }
@@ -212,6 +224,27 @@ mod tests {
         let text = error.to_string();
         assert!(text.starts_with("open /a: No such file"), "{text}");
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn an_error_whose_number_is_lost_has_that_of_its_kind() {
+        for errno in [
+            libc::ENOENT,
+            libc::ENOSPC,
+            libc::ECONNREFUSED,
+            libc::ECONNRESET,
+            libc::ECONNABORTED,
+            libc::ENOTCONN,
+            libc::EPIPE,
+            libc::ETIMEDOUT,
+            libc::EHOSTUNREACH,
+            libc::ENETUNREACH,
+            libc::ENETDOWN,
+        ] {
+            let numbered = io::Error::from_raw_os_error(errno);
+            let named = io::Error::new(numbered.kind(), format!("nbd://h/x: {numbered}"));
+            assert_eq!(errno_or_guess(&named), errno, "{named}");
+        }
     }
 
     #[test]

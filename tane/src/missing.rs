@@ -14,11 +14,11 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::Mutex;
+use tane_host::{Registry, Taken};
 
-/// One mapping. A handler may be reading it at any time, so that it is never
-/// freed but used again.
+/// One mapping.
+#[derive(Default)]
 struct Entry {
-    used: AtomicBool,
     start: AtomicUsize,
     /// 0 while there is nothing to watch.
     end: AtomicUsize,
@@ -26,59 +26,17 @@ struct Entry {
     missed: AtomicBool,
     /// One thread at a time puts pages in.
     filling: AtomicBool,
-    next: *const Entry,
 }
 
-static ENTRIES: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
-
-fn entries() -> impl Iterator<Item = &'static Entry> {
-    let mut at: *const Entry = ENTRIES.load(Ordering::Acquire);
-    std::iter::from_fn(move || {
-        // SAFETY: entries are never freed.
-        let entry = unsafe { at.as_ref() }?;
-        at = entry.next;
-        Some(entry)
-    })
-}
-
-fn take_entry() -> &'static Entry {
-    let free = |entry: &&Entry| !entry.used.swap(true, Ordering::AcqRel);
-    if let Some(entry) = entries().find(free) {
-        return entry;
-    }
-    let entry = Box::leak(Box::new(Entry {
-        used: AtomicBool::new(true),
-        start: AtomicUsize::new(0),
-        end: AtomicUsize::new(0),
-        writable: AtomicBool::new(false),
-        missed: AtomicBool::new(false),
-        filling: AtomicBool::new(false),
-        next: ptr::null(),
-    }));
-    let at = ptr::from_mut(entry);
-    let mut first = ENTRIES.load(Ordering::Acquire);
-    loop {
-        // SAFETY: nobody else has it before it is linked.
-        unsafe { (*at).next = first };
-        let linked = ENTRIES.compare_exchange(first, at, Ordering::AcqRel, Ordering::Acquire);
-        match linked {
-            // SAFETY: never freed.
-            Ok(_) => return unsafe { &*at },
-            Err(now) => first = now,
-        }
-    }
-}
-
-// SAFETY: all that changes after linking are atomics.
-unsafe impl Sync for Entry {}
+static ENTRIES: Registry<Entry> = Registry::new();
 
 /// As long as it lives, its range cannot end the process.
-pub(crate) struct Watch(&'static Entry);
+pub(crate) struct Watch(Taken<Entry>);
 
 impl Watch {
     /// `len` in bytes, whole pages.
     pub fn new(start: usize, len: usize, writable: bool) -> Watch {
-        let entry = take_entry();
+        let entry = ENTRIES.take();
         entry.missed.store(false, Ordering::Relaxed);
         entry.writable.store(writable, Ordering::Relaxed);
         entry.start.store(start, Ordering::Relaxed);
@@ -94,7 +52,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let entry = self.0;
+        let entry = &self.0;
         let start = entry.start.load(Ordering::Relaxed);
         let end = entry.end.swap(0, Ordering::AcqRel);
         if self.missed() {
@@ -106,7 +64,6 @@ impl Drop for Watch {
             // SAFETY: the mapping that is about to go; back to reserved.
             unsafe { libc::mmap(at, end - start, none, flags, -1, 0) };
         }
-        entry.used.store(false, Ordering::Release);
     }
 }
 
@@ -165,7 +122,7 @@ unsafe extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *
     let error = regs[libc::REG_ERR as usize];
     let (write, fetch) = (error & 2 != 0, error & 16 != 0);
     if code > 0 && !fetch {
-        let watched = entries().find(|entry| {
+        let watched = ENTRIES.iter().find(|entry| {
             let end = entry.end.load(Ordering::Acquire);
             (entry.start.load(Ordering::Relaxed)..end).contains(&address)
         });

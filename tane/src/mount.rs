@@ -2,8 +2,8 @@
 
 use crate::disk::Disk;
 use crate::error::{Context, Errno, Error, Result};
+use crate::host_blocks::HostBlocks;
 use crate::path::with_cstr;
-use crate::place::Place;
 use crate::progress::Step;
 use crate::sys::Fd;
 use crate::tree::Tree;
@@ -36,7 +36,7 @@ pub struct Mount {
     /// What was mounted.
     source: PathBuf,
     /// Found when first asked for.
-    on_host: OnceLock<Option<Place>>,
+    on_host: OnceLock<Option<HostBlocks>>,
     /// What it is on, if that is more than a disk.
     on: Option<Box<dyn On>>,
     /// What it shows, if that is several.
@@ -95,8 +95,8 @@ impl Mount {
     }
 
     /// Where the host has its bytes. None: nowhere as they are, or they may change.
-    pub fn place(&self) -> Option<&Place> {
-        let find = || Place::of(self.disk.as_ref()?, &self.source, self);
+    pub fn host_blocks(&self) -> Option<&HostBlocks> {
+        let find = || HostBlocks::of(self.disk.as_ref()?, &self.source, self);
         self.on_host.get_or_init(find).as_ref()
     }
 

@@ -2,10 +2,10 @@
 
 use crate::error::{errno_of, Error, Result};
 use crate::file::File;
+use crate::host_blocks::HostBlocks;
 use crate::metadata::FileType;
 use crate::mount::Mount;
 use crate::open_options::OpenOptions;
-use crate::place::Place;
 use std::path::Path;
 use tane_images::{HostRange, HostReads};
 
@@ -14,7 +14,7 @@ impl Mount {
     /// other, or why it cannot be read, and then it takes no room. They are as many as
     /// there was room for: the next one is at least as long as what is left of `to`.
     ///
-    /// What the host has in one piece ([`Mount::place`]) it reads itself, that of many
+    /// What the host has in one piece ([`Mount::host_blocks`]) it reads itself, that of many
     /// files at once.
     pub fn read_files<P: AsRef<Path>>(
         &self,
@@ -24,13 +24,13 @@ impl Mount {
         let mut options = OpenOptions::new();
         // A FIFO must not keep the others waiting.
         options.read(true).custom_flags(libc::O_NONBLOCK);
-        let place = self.place();
+        let blocks = self.host_blocks();
         let (mut later, mut done, mut used) = (HostReads::default(), Vec::new(), 0);
         for path in paths {
             let path = path.as_ref();
             let free = &mut to[used..];
             let read = options.open(self, path).and_then(|file| {
-                let range = place.and_then(|place| on_host(place, &file, free.len()));
+                let range = blocks.and_then(|blocks| on_host(blocks, &file, free.len()));
                 if let Some(range) = range {
                     let len = range.len as usize;
                     later.add(range, used, done.len());
@@ -58,13 +58,13 @@ impl Mount {
 }
 
 /// Where the host has all of a file that is shorter than `room`.
-fn on_host(place: &Place, file: &File, room: usize) -> Option<HostRange> {
+fn on_host(blocks: &HostBlocks, file: &File, room: usize) -> Option<HostRange> {
     let about = file.metadata().ok()?;
-    let usual = about.file_type() == FileType::File && about.dev() == place.device();
+    let usual = about.file_type() == FileType::File && about.dev() == blocks.device();
     // An empty one may be one of those that do not know their size.
     let fits = (1..room as u64).contains(&about.len());
-    match usual && fits && place.has_plain(&file.fd) {
-        true => place.whole(&file.fd, about.len()),
+    match usual && fits && blocks.has_plain(&file.fd) {
+        true => blocks.whole(&file.fd, about.len()),
         false => None,
     }
 }

@@ -2,16 +2,18 @@
 //! disks with it.
 
 mod common;
+mod model;
 
 use common::{blank, ext4, kernel, tool, TempDir};
-use std::collections::BTreeMap;
+use model::{drop_caches, operate, same, Model};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use tane::images::{buffer, buffer_mut, Backend, Ram};
 use tane::{Disk, DiskOptions, Kernel, MapOptions, Mount, MountOptions, OpenOptions};
+use tane_test_support::Dice;
 
 const PIECE: usize = 1 << 16;
 
@@ -67,130 +69,6 @@ fn refused<T: std::fmt::Debug>(result: tane::Result<T>, errno: i32, words: &str)
     assert!(error.to_string().contains(words), "{error}");
 }
 
-/// Sebastiano Vigna's SplitMix64: the same operations in every run.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n
-    }
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum Node {
-    Dir,
-    File(Vec<u8>),
-    Link(PathBuf),
-}
-
-/// What the tree should hold, by path.
-type Model = BTreeMap<PathBuf, Node>;
-
-fn below(model: &Model, dir: &Path) -> bool {
-    model
-        .keys()
-        .any(|path| path != dir && path.starts_with(dir))
-}
-
-/// One operation, on both.
-fn operate(mount: &Mount, model: &mut Model, chance: &mut Chance) {
-    let dir = PathBuf::from(format!("d{}", chance.below(3)));
-    let path = match chance.below(4) {
-        0 => PathBuf::from(format!("f{}", chance.below(4))),
-        _ => dir.join(format!("f{}", chance.below(5))),
-    };
-    let has_parent = path.components().count() == 1 || model.contains_key(&dir);
-    match chance.below(12) {
-        0 | 1 => match model.get(&dir) {
-            None => {
-                mount.create_dir(&dir).expect("makes a directory");
-                model.insert(dir, Node::Dir);
-            }
-            Some(_) if !below(model, &dir) => {
-                mount.remove_dir(&dir).expect("removes a directory");
-                model.remove(&dir);
-            }
-            Some(_) => {}
-        },
-        2..=5 if has_parent && !matches!(model.get(&path), Some(Node::Link(_))) => {
-            let len = chance.below(50_000) as usize;
-            let content = vec![chance.below(255) as u8 + 1; len];
-            mount.write(&path, &content).expect("writes");
-            model.insert(path, Node::File(content));
-        }
-        6 | 7 if model.contains_key(&path) => {
-            mount.remove_file(&path).expect("removes");
-            model.remove(&path);
-        }
-        8 => {
-            let new = PathBuf::from(format!("f{}", chance.below(4)));
-            if let Some(node) = model.remove(&path) {
-                mount.rename(&path, &new).expect("renames");
-                model.insert(new, node);
-            }
-        }
-        9 if has_parent && !model.contains_key(&path) => {
-            let target = PathBuf::from(format!("nowhere/{}", chance.below(1000)));
-            mount.symlink(&target, &path).expect("links");
-            model.insert(path, Node::Link(target));
-        }
-        10 => {
-            if let Some(Node::File(content)) = model.get_mut(&path) {
-                let len = chance.below(60_000);
-                mount.truncate(&path, len).expect("truncates");
-                content.resize(len as usize, 0);
-            }
-        }
-        11 if chance.below(3) == 0 => mount.sync().expect("syncs"),
-        _ => {}
-    }
-}
-
-fn found(mount: &Mount, at: &Path, into: &mut Model) {
-    for entry in mount.read_dir(Path::new("/").join(at)).expect("lists") {
-        let name = entry.expect("an entry").into_file_name();
-        let path = at.join(name);
-        let metadata = mount.symlink_metadata(&path).expect("looks");
-        let node = match metadata.file_type() {
-            tane::FileType::Dir => Node::Dir,
-            tane::FileType::Symlink => Node::Link(mount.read_link(&path).expect("reads")),
-            _ => Node::File(mount.read(&path).expect("reads")),
-        };
-        let is_dir = node == Node::Dir;
-        // Made by mkfs.
-        if path != Path::new("lost+found") {
-            into.insert(path.clone(), node);
-        }
-        if is_dir {
-            found(mount, &path, into);
-        }
-    }
-}
-
-/// What is read next comes from the disk, but for what was never written there.
-fn drop_caches(kernel: &Kernel) {
-    let proc = kernel.tree("/proc").expect("/proc");
-    let file = OpenOptions::new()
-        .write(true)
-        .open(&proc, "sys/vm/drop_caches");
-    let file = file.expect("opens");
-    file.write_all_at(b"3", 0).expect("drops caches");
-}
-
-#[track_caller]
-fn same(mount: &Mount, model: &Model) {
-    let mut tree = Model::new();
-    found(mount, Path::new(""), &mut tree);
-    let (names, wanted): (Vec<_>, Vec<_>) = (tree.keys().collect(), model.keys().collect());
-    assert_eq!(names, wanted);
-    for (path, node) in &tree {
-        assert!(*node == model[path], "{}", path.display());
-    }
-}
-
 /// Random operations, a checkpoint, more operations, and back, again and again; with one
 /// checkpoint in another now and then. Then the file system is unmounted and checked by
 /// its own tool.
@@ -202,25 +80,25 @@ fn random_operations(kernel: &Kernel, fstype: &str, mib: u64, make: &[&str], che
     let disk = kernel.add_disk(ram.clone(), &DiskOptions::new());
     let disk = disk.expect("is added");
     let mount = mount(kernel, &disk);
-    let (mut model, mut chance) = (Model::new(), Chance(mib));
+    let (mut model, mut dice) = (Model::new(), Dice(mib));
     for round in 0..12 {
-        for _ in 0..chance.below(40) {
-            operate(&mount, &mut model, &mut chance);
+        for _ in 0..dice.roll(40) {
+            operate(&mount, &mut model, &mut dice);
         }
         // So that there is something on the disk to go back to.
         mount.sync().expect("syncs");
         let checkpoint = kernel.checkpoint().expect("a checkpoint");
         let then = model.clone();
-        for _ in 0..1 + chance.below(3) {
-            for _ in 0..chance.below(60) {
-                operate(&mount, &mut model, &mut chance);
+        for _ in 0..1 + dice.roll(3) {
+            for _ in 0..dice.roll(60) {
+                operate(&mount, &mut model, &mut dice);
             }
-            if chance.below(2) == 0 {
+            if dice.roll(2) == 0 {
                 let (inner, at_inner) = (kernel.checkpoint().expect("one more"), model.clone());
                 for _ in 0..20 {
-                    operate(&mount, &mut model, &mut chance);
+                    operate(&mount, &mut model, &mut dice);
                 }
-                if chance.below(2) == 0 {
+                if dice.roll(2) == 0 {
                     kernel.rollback(&inner).expect("goes back a little");
                     model = at_inner;
                     same(&mount, &model);
@@ -236,7 +114,7 @@ fn random_operations(kernel: &Kernel, fstype: &str, mib: u64, make: &[&str], che
         }
     }
     for _ in 0..40 {
-        operate(&mount, &mut model, &mut chance);
+        operate(&mount, &mut model, &mut dice);
     }
     same(&mount, &model);
     mount.unmount().expect("unmounts");

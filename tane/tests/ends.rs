@@ -54,10 +54,20 @@ fn switch_cpus(kernel: &Kernel) {
     }
 }
 
+/// Whoever watches is told when it goes, be it because a test fails.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn ends(end: impl Fn(&Kernel)) {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| watch(&done));
+        let _done = Done(&done);
         for round in 0..ROUNDS {
             let Some(builder) = builder("smp") else { break };
             let kernel = builder.cpus(CPUS).boot().expect("boots");
@@ -75,7 +85,6 @@ fn ends(end: impl Fn(&Kernel)) {
             });
             assert!(!kernel.is_alive());
         }
-        done.store(true, Ordering::Relaxed);
     });
 }
 

@@ -12,11 +12,13 @@
 //! caller copies what it is told before it looks at it.
 
 use crate::failure::{Failure, Result};
-use crate::operations::VERSION;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+/// Of what both sides say to each other. Whoever changes an operation, a structure of it or
+/// the area raises it: both sides come from one build.
+const VERSION: u32 = 7;
 /// Calls that can be under way at once.
 pub const SLOTS: usize = 4;
 /// The most data of one message: small enough to stay in the processor's cache.

@@ -1,9 +1,9 @@
 //! A call of a worker, from its arguments to its answer.
 
 use crate::area::{Control, ANSWERED, ASKED, BESIDE, BULK};
-use crate::client::{readable, Worker, REST};
+use crate::client::{Worker, REST};
 use crate::ended::Ended;
-use crate::failure::{Failure, Result};
+use crate::failure::{readable, Failure, Result};
 use crate::operations::special;
 use crate::syscalls::NEVER;
 use crate::wait;

@@ -4,21 +4,19 @@ use crate::area::{Area, ANSWERED, SLOTS};
 use crate::call::{Asked, Call, Wants};
 use crate::ended::Ended;
 use crate::failure::{Failure, Result};
-use crate::fork::{self, Owner};
-use crate::leash::Leash;
+use crate::fork::Owner;
 use crate::operations::special;
-use crate::servers::Servers;
+use crate::servers::{Named, Servers};
 use crate::spawn;
 use crate::wait::Patience;
 use crate::wire::{Wire, Writer};
-use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
+use tane::jail::{Hidden, Leash};
 
 /// How long the end of a worker can go unnoticed, and that nobody wants its answer.
 pub(crate) const REST: Duration = Duration::from_millis(20);
@@ -44,7 +42,7 @@ pub(crate) struct Start {
     /// It writes to its image.
     pub writes: bool,
     /// Addresses on servers, with names and passwords.
-    pub addresses: Vec<String>,
+    pub addresses: Vec<Named>,
 }
 
 /// Which slots can be taken.
@@ -66,7 +64,7 @@ pub(crate) struct Worker {
     child: Mutex<Child>,
     /// How it ended.
     death: OnceLock<String>,
-    line: UnixStream,
+    _line: Hidden,
     _leash: Leash,
     _servers: Option<Servers>,
     owner: Owner,
@@ -78,18 +76,6 @@ pub(crate) struct Worker {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
-}
-
-/// Of what people read: no control characters, and an end.
-pub(crate) fn readable(text: &[u8]) -> String {
-    const LONGEST: usize = 4096;
-    let text = String::from_utf8_lossy(&text[..text.len().min(LONGEST)]);
-    let shown = |c: char| match c {
-        '\n' | '\t' => ' ',
-        c if c.is_control() => '?',
-        c => c,
-    };
-    text.chars().map(shown).collect()
 }
 
 impl Worker {
@@ -108,8 +94,7 @@ impl Worker {
         let (servers, link) = servers.unzip();
         let (mut child, line) = spawn::start(&program, &area, link)?;
         // Before it is asked for anything: nothing of an image is in it yet.
-        let leash = Leash::of(&mut child)?;
-        fork::remember(&line);
+        let leash = spawn::tie(&mut child)?;
         let worker = Arc::new(Worker {
             area,
             slots: Mutex::new(Slots {
@@ -121,7 +106,7 @@ impl Worker {
             ended: Mutex::default(),
             child: Mutex::new(child),
             death: OnceLock::new(),
-            line,
+            _line: line,
             _leash: leash,
             _servers: servers,
             owner,
@@ -381,7 +366,6 @@ impl Drop for Worker {
                 .call(special::END, 0)
                 .and_then(|call| call.wait().map(drop));
         }
-        fork::forget(self.line.as_raw_fd());
         let mut child = lock(&self.child);
         let _ = child.kill();
         let _ = child.wait();

@@ -30,7 +30,7 @@ impl Failure {
     }
 
     pub(crate) fn of_io(error: &std::io::Error, action: &str) -> Self {
-        let errno = tane::errno_of(error).unwrap_or(libc::EIO);
+        let errno = tane::errno_or_guess(error);
         Failure::new(errno, format!("{action}: {error}"))
     }
 }
@@ -48,3 +48,8 @@ impl std::fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+/// Of what people read: no control characters, and an end.
+pub(crate) fn readable(text: &[u8]) -> String {
+    tane::images::readable(text, 4096)
+}

@@ -21,6 +21,7 @@
 //! ```text
 //! operations.rs  all that a worker can be asked, once, for both sides
 //!   wire.rs        arguments and answers as bytes
+//!     fuzz.rs        what fuzzers take apart
 //!   records.rs     those that are structures
 //!   local.rs       what they do, on a kernel in this process
 //! area.rs        the memory that both share: slots, one for each call under way
@@ -28,14 +29,13 @@
 //! client.rs      a worker as its caller sees it: its slots, its death
 //!   call.rs        calls, and their answers
 //!   ended.rs       what is done with, as it is told
-//!   spawn.rs       how it is started
-//!   leash.rs       what ends it with its caller
+//!   spawn.rs       how it is started, and ended with its caller
 //!   fork.rs        what holds after a fork of the caller
 //!   options.rs     how an image is opened by one
 //!   image_options.rs  that of the image, as bytes
 //!   remote.rs      images, mounts, files in it
 //!     listing.rs     directories
-//!     ahead.rs       what is read with what was asked for
+//!     read_ahead.rs  what is read with what was asked for
 //! serve.rs       the worker: takes calls
 //!   open.rs        how it gets into its jail, and its image
 //!   objects.rs     what it has open
@@ -50,15 +50,14 @@
 //!
 //! Imports of ours: `tane`, `tane-linux`.
 
-mod ahead;
 mod area;
 mod call;
 mod client;
 mod ended;
 mod failure;
 mod fork;
+mod fuzz;
 mod image_options;
-mod leash;
 mod list;
 mod listing;
 mod local;
@@ -66,6 +65,7 @@ mod objects;
 mod open;
 mod operations;
 mod options;
+mod read_ahead;
 mod records;
 mod remote;
 mod serve;
@@ -77,6 +77,8 @@ mod wait;
 mod wire;
 
 pub use failure::{Failure, Result};
+#[doc(hidden)]
+pub use fuzz::fuzz_answers;
 pub use list::{Entry, Lister, Listing, STAT, WALK};
 pub use listing::Dir;
 pub use local::{open_file, raw};
@@ -85,4 +87,4 @@ pub use options::Options;
 pub use records::{MountHow, SharedPart, Stat, StatFs, Time, VolumeRecord, KEEP, NOW};
 pub use remote::{File, Image, Mount};
 pub use serve::serve;
-pub use wire::{fuzz_answers, List};
+pub use wire::List;

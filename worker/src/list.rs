@@ -262,7 +262,7 @@ pub(crate) fn parse(from: &mut Reader) -> Result<Option<Listing>> {
             match errno {
                 1..4096 => Err(Failure::new(
                     errno,
-                    crate::client::readable(text.as_bytes()),
+                    crate::failure::readable(text.as_bytes()),
                 )),
                 _ => from.malformed(),
             }

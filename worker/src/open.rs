@@ -115,8 +115,8 @@ impl Setup {
         let link = link.map(Arc::new);
         if let Some(link) = link.clone() {
             let notices = notices.clone();
-            hooks.servers(move |address| {
-                let (disk, said) = link.open_and_tell(address)?;
+            hooks.servers(move |address, write| {
+                let (disk, said) = link.open_and_tell(address, write)?;
                 if !said.is_empty() {
                     lock(&notices).push(said);
                 }

@@ -1,16 +1,14 @@
 //! All that a worker can be asked. From this list come the traits that callers use,
 //! their implementation by messages, and what takes the messages.
 //!
-//! A number is never used for something else. Whoever changes an operation, a
-//! structure of it or the area raises [`VERSION`]: both sides come from one build.
+//! A number is never used for something else. Whoever changes an operation or a structure
+//! of it raises `VERSION` in `area.rs`.
 
 use crate::failure::{Failure, Result};
 use crate::objects::Objects;
 use crate::records::{SharedPart, Stat, StatFs, Time, VolumeRecord};
 use crate::wire::{List, Reader, Wire, Writer};
 use std::ffi::OsStr;
-
-pub(crate) const VERSION: u32 = 7;
 
 /// Those that do more than pass arguments and an answer: they make objects, or move
 /// data. `remote.rs` and `serve.rs` have their two sides.

@@ -4,6 +4,7 @@ use crate::client::{Start, Worker};
 use crate::failure::{Failure, Result};
 use crate::open::{Opened, Setup};
 use crate::remote::Image;
+use crate::servers::Named;
 use crate::wire::{List, Wire, Writer};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -107,8 +108,8 @@ impl Options {
     }
 
     /// Start a worker for the image that `path` names: a file, with `@SELECTOR` if one of
-    /// its file systems is meant, an address that starts with `http://` or `https://`, or
-    /// `IMAGE:/IMAGE` for one in another, as [`ImagePath::of_image`] has it. One on a server
+    /// its file systems is meant, an address that starts with `http://`, `https://`, `nbd://`
+    /// or `nbd+unix://`, or `IMAGE:/IMAGE` for one in another, as [`ImagePath::of_image`] has it. One on a server
     /// is read by a process of its own, so that the worker has no network.
     ///
     /// Errors: those of [`tane::ImageOptions::open`] and [`tane::Builder::boot`]; what
@@ -125,18 +126,24 @@ impl Options {
             Some(_) => outermost.path.clone(),
             None => b"/".to_vec(),
         };
+        let write = setup.options.write && setup.options.overlay.is_none();
         if tane::is_remote(&setup.image) {
             // With name and password, and without what is behind it.
             let (text, bare) = (address(path)?, bare(path)?);
             let behind = bare.as_os_str().len() - setup.image.as_os_str().len();
-            start.addresses.push(text[..text.len() - behind].to_owned());
+            start.addresses.push(Named {
+                address: text[..text.len() - behind].to_owned(),
+                write,
+            });
         }
-        let with = setup.options.with.iter_mut();
-        let lower = setup.options.lower.iter_mut().map(|(image, _)| image);
-        for image in with.chain(lower).filter(|image| tane::is_remote(image)) {
+        let with = setup.options.with.iter_mut().map(|image| (image, write));
+        let lower = setup.options.lower.iter_mut();
+        let lower = lower.map(|(image, _)| (image, false));
+        let beside = with.chain(lower);
+        for (image, write) in beside.filter(|(image, _)| tane::is_remote(image)) {
             let address = address(image)?.to_owned();
             *image = bare(image)?;
-            start.addresses.push(address);
+            start.addresses.push(Named { address, write });
         }
         start.writes = setup.options.write;
         if setup.kernel.is_none() {

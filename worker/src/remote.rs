@@ -1,6 +1,5 @@
 //! Images, mounts and files of a worker.
 
-use crate::ahead::{Ahead, Window, SMALL};
 use crate::area::{BESIDE, BULK};
 use crate::call::{Answer, Call, Wants};
 use crate::client::Worker;
@@ -8,6 +7,7 @@ use crate::failure::{Failure, Result};
 use crate::listing::Dir;
 use crate::objects::lock;
 use crate::operations::special;
+use crate::read_ahead::{ReadAhead, Window, SMALL};
 use crate::records::MountHow;
 use crate::wire::{Reader, Wire};
 use std::ffi::OsStr;
@@ -246,7 +246,7 @@ pub struct File {
     handle: u32,
     fd: i32,
     /// Where nothing changes.
-    ahead: Option<(Mutex<Ahead>, Window)>,
+    ahead: Option<(Mutex<ReadAhead>, Window)>,
 }
 
 impl File {

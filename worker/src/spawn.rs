@@ -11,6 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use tane::jail::{Hidden, Leash};
 
 const NAME: &str = "tane-worker";
 
@@ -52,14 +53,26 @@ pub fn command(program: &Path, environment: &[&str]) -> Command {
     command
 }
 
+/// Ends it with this process, whatever runs in it; it ends at once if that fails.
+pub fn tie(child: &mut Child) -> Result<Leash> {
+    Leash::of(child.id() as i32).map_err(|e| {
+        if matches!(child.try_wait(), Ok(None)) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        Failure::of_io(&e, "tie the worker to this process")
+    })
+}
+
 /// Start it; the lifeline, whose end is the worker's. `link`: to servers, if the image is
 /// on some.
-pub fn start(program: &Path, area: &Area, link: Option<OwnedFd>) -> Result<(Child, UnixStream)> {
+pub fn start(program: &Path, area: &Area, link: Option<OwnedFd>) -> Result<(Child, Hidden)> {
     let failed = |e: &std::io::Error| {
         let text = format!("start the worker {}", program.display());
         Failure::of_io(e, &text)
     };
     let (line, its) = UnixStream::pair().map_err(|e| failed(&e))?;
+    let line = Hidden::new(line.into()).map_err(|e| failed(&e))?;
     let memory = area.as_fd().try_clone_to_owned().map_err(|e| failed(&e))?;
     let mut command = command(program, &["TMPDIR"]);
     command

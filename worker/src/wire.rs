@@ -296,14 +296,3 @@ macro_rules! records {
 }
 
 records!(Time, Stat, StatFs, SharedPart, VolumeRecord);
-
-/// Decode what may be an answer to anything, for fuzzing: it must come to an end.
-#[doc(hidden)]
-pub fn fuzz_answers(bytes: &[u8]) {
-    let mut from = Reader::new(bytes);
-    let _ = List::<VolumeRecord>::get(&mut from);
-    let mut from = Reader::new(bytes);
-    let _ = crate::open::Opened::get(&mut from);
-    let mut from = Reader::new(bytes);
-    while let Ok(Some(_)) = crate::list::parse(&mut from) {}
-}

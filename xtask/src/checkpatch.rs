@@ -4,8 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use tane_kernel_build::Terminal;
+
 use crate::layout::{self, Layout};
-use crate::{kernel, Result};
+use crate::Result;
 
 /// Findings that do not apply to us, each with the reason.
 const IGNORED: &[(&str, &str)] = &[
@@ -66,12 +68,12 @@ const IGNORED: &[(&str, &str)] = &[
 ];
 
 pub fn main(layout: &Layout) -> Result<()> {
-    let tree = kernel::prepared_source(layout)?.tree;
+    let tree = tane_kernel_build::prepared_source(&layout.kernel, &Terminal::new())?.tree;
     let mut clean = true;
     let mut checked = 0;
-    let sources = layout::files_below(&layout.overlay())?;
-    let mut patches = layout::files_below(&layout.patches())?;
-    patches.extend(layout::files_below(&layout.experiments())?);
+    let sources = layout::files_below(&layout.kernel.overlay())?;
+    let mut patches = layout::files_below(&layout.kernel.patches())?;
+    patches.extend(layout::files_below(&layout.kernel.experiments())?);
     for file in &sources {
         clean &= check(&tree, file, true)?;
         checked += 1;

@@ -3,6 +3,9 @@
 //! file of another that needs it again, by whatever way. A module and what is within it
 //! count as one: there it is meant.
 
+mod paths;
+
+use paths::{named, resolved, DEEPEST};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
@@ -25,7 +28,7 @@ pub fn main(layout: &Layout) -> Result<()> {
         return Err("Cargo.toml: no members".into());
     }
     for member in &members {
-        let circle = circle(&files(&layout.root.join(member).join("src"))?);
+        let circle = circle(files(&layout.root.join(member).join("src"))?, 0);
         if let Some(circle) = circle {
             wrong.push(format!("  {member}: {}", circle.join(" > ")));
         }
@@ -48,7 +51,7 @@ fn members(manifest: &str) -> Vec<String> {
 }
 
 fn files(src: &Path) -> Result<BTreeMap<Module, File>> {
-    let mut texts = BTreeMap::new();
+    let (mut uses, mut named_in) = (BTreeMap::new(), BTreeMap::new());
     for path in files_below(src)? {
         let within = path.strip_prefix(src).unwrap_or(&path).with_extension("");
         if path.extension().is_none_or(|e| e != "rs") {
@@ -62,125 +65,80 @@ fn files(src: &Path) -> Result<BTreeMap<Module, File>> {
             module.pop();
         }
         let folder = path.parent().unwrap_or(src).to_path_buf();
-        texts.insert(module, (folder, read(&path)?));
+        let (own, paths) = named(&read(&path)?);
+        uses.insert(module.clone(), own);
+        named_in.insert(module, (folder, paths));
     }
     let mut files = BTreeMap::new();
-    for (module, (folder, text)) in &texts {
-        let named = paths(text).into_iter();
-        let found = named.filter_map(|path| resolved(&path, module, |m| texts.contains_key(m)));
-        let is_other = |other: &Module| !other.starts_with(module) && !module.starts_with(other);
-        let needs = found.filter(is_other).collect();
+    for (module, (folder, paths)) in &named_in {
+        let of = |path: &Module| resolved(path, module, module, &uses, DEEPEST);
+        // What is handed on of those within is not needed here.
+        let used = uses[module].iter().filter_map(|one| {
+            let other = of(&one.path)?;
+            (!one.is_handed_on || !other.starts_with(module)).then_some(other)
+        });
+        let needs = used.chain(paths.iter().filter_map(of));
+        let needs = needs.filter(|other| other != module).collect();
         let folder = folder.clone();
         files.insert(module.clone(), File { folder, needs });
     }
     Ok(files)
 }
 
-/// The paths that a file names, without its comments and tests.
-fn paths(text: &str) -> Vec<Module> {
-    let text = text
-        .split("#[cfg(test)]\nmod tests {")
-        .next()
-        .unwrap_or(text);
-    let code = text
-        .lines()
-        .map(|line| line.split("//").next().unwrap_or(line));
-    let code = code.collect::<Vec<_>>().join("\n");
-    let mut found = Vec::new();
-    for statement in code.split(';') {
-        let begin = statement.rfind('\n').map_or(0, |at| at + 1);
-        let begin = statement.find("use ").map_or(begin, |at| at.min(begin));
-        let last = &statement[begin..];
-        let tree = last.split_once("use ").filter(|(before, _)| {
-            let before = before.trim();
-            before.is_empty() || before.starts_with("pub")
-        });
-        if let Some((_, tree)) = tree {
-            expand(&[], tree, &mut found);
-            continue;
-        }
-        let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-        let words = statement.split(|c| !is_part(c));
-        for word in words.filter(|word| word.contains("::")) {
-            let path: Module = word.split("::").map(str::to_owned).collect();
-            if ["crate", "super", "self"].contains(&&path[0][..]) {
-                found.push(path);
-            }
-        }
-    }
-    found
+/// One is within the other.
+fn is_kin(one: &[String], other: &[String]) -> bool {
+    one.starts_with(other) || other.starts_with(one)
 }
 
-/// The paths of the tree of a `use`.
-fn expand(before: &[String], tree: &str, found: &mut Vec<Module>) {
-    let (path, list) = match tree.split_once('{') {
-        Some((path, rest)) => (path, rest.rsplit_once('}').map(|(list, _)| list)),
-        None => (tree, None),
+/// A file beside the folder of what is within its module, and what is in that, as one, of
+/// modules whose paths are longer than that: who needs the one meets what the other needs.
+/// Those of a folder's own file stay apart. And of each such module what is within it.
+fn joined(
+    files: BTreeMap<Module, File>,
+    longer: usize,
+) -> (BTreeMap<Module, File>, Vec<BTreeMap<Module, File>>) {
+    let is_beside = |module: &[String]| {
+        let own = files.get(module).filter(|_| !module.is_empty());
+        own.is_some_and(|file| file.folder.file_name() != module.last().map(AsRef::as_ref))
     };
-    let path = path.split(" as ").next().unwrap_or(path);
-    let names = path
-        .split("::")
-        .map(str::trim)
-        .filter(|name| !name.is_empty());
-    let path = [before, &names.map(str::to_owned).collect::<Vec<_>>()].concat();
-    let Some(list) = list else {
-        found.push(path);
-        return;
+    let unit = |module: &Module| {
+        let all = (longer + 1..module.len()).map(|len| &module[..len]);
+        let outermost = { all }.find(|within| is_beside(within));
+        outermost.unwrap_or(module).to_vec()
     };
-    let (mut depth, mut start) = (0, 0);
-    for (at, letter) in list.char_indices().chain([(list.len(), ',')]) {
-        match letter {
-            '{' => depth += 1,
-            '}' => depth -= 1,
-            ',' if depth == 0 => {
-                if !list[start..at].trim().is_empty() {
-                    expand(&path, &list[start..at], found);
-                }
-                start = at + 1;
-            }
-            _ => {}
+    let mut all: BTreeMap<Module, File> = BTreeMap::new();
+    for (module, file) in &files {
+        let own = unit(module);
+        let joined = all.entry(own.clone()).or_default();
+        if *module == own {
+            joined.folder.clone_from(&file.folder);
+        }
+        let needs = file.needs.iter().map(unit);
+        joined.needs.extend(needs.filter(|other| *other != own));
+    }
+    let of: Vec<_> = files.keys().map(unit).collect();
+    let mut within: BTreeMap<Module, BTreeMap<Module, File>> = BTreeMap::new();
+    for ((module, file), own) in files.into_iter().zip(of) {
+        if own != module {
+            within.entry(own).or_default().insert(module, file);
         }
     }
+    (all, within.into_values().collect())
 }
 
-/// The file that has what a path names in a file of this module.
-fn resolved(
-    path: &[String],
-    module: &[String],
-    is_there: impl Fn(&Module) -> bool,
-) -> Option<Module> {
-    let mut base = module.to_vec();
-    let mut rest = path;
-    match path.first()?.as_str() {
-        "crate" => {
-            base.clear();
-            rest = &path[1..];
-        }
-        "super" | "self" => {
-            while let Some(("super" | "self", after)) = rest
-                .split_first()
-                .map(|(first, after)| (first.as_str(), after))
-            {
-                if rest[0] == "super" {
-                    base.pop();
-                }
-                rest = after;
-            }
-        }
-        first => {
-            let child = [&base[..], &[first.to_owned()]].concat();
-            is_there(&child).then_some(())?;
-        }
-    }
-    let mut full = [&base[..], rest].concat();
-    while !full.is_empty() && !is_there(&full) {
-        full.pop();
-    }
-    Some(full).filter(|full| !full.is_empty())
+/// A circle of files, or of files with what is within their modules; or within one of those.
+fn circle(files: BTreeMap<Module, File>, longer: usize) -> Option<Vec<String>> {
+    let (all, within) = joined(files, longer);
+    circle_of(&all).or_else(|| {
+        within.into_iter().find_map(|files| {
+            let longer = files.keys().map(Vec::len).min()?;
+            circle(files, longer - 1)
+        })
+    })
 }
 
 /// A shortest way from a file to one in another folder and back to it.
-fn circle(files: &BTreeMap<Module, File>) -> Option<Vec<String>> {
+fn circle_of(files: &BTreeMap<Module, File>) -> Option<Vec<String>> {
     let names = |way: Vec<&Module>| way.into_iter().map(|m| m.join("/")).collect::<Vec<_>>();
     for (module, file) in files {
         let others = files
@@ -210,7 +168,16 @@ fn way<'f>(
             way.reverse();
             return Some(way);
         }
-        for next in files.get(at).map(|file| &file.needs)? {
+        let here = files.get(at)?;
+        // What a folder's own file has of its folders it hands on, and what they have of it is
+        // meant.
+        let is_apart = |next: &&Module| {
+            !is_kin(at, next)
+                || files
+                    .get(*next)
+                    .is_some_and(|file| file.folder == here.folder)
+        };
+        for next in here.needs.iter().filter(is_apart) {
             if !before.contains_key(next) {
                 before.insert(next, Some(at));
                 todo.push_back(next);
@@ -228,46 +195,49 @@ mod tests {
         path.split("::").map(str::to_owned).collect()
     }
 
-    #[test]
-    fn what_a_file_names_is_found_in_uses_and_elsewhere() {
-        let text = "//! See crate::none.\npub(crate) use crate::a::{b, c::{self, D}};\n\
-                    use super::e as f;\nfn g() {\n    crate::h::i(super::J);\n}\n\
-                    #[cfg(test)]\nmod tests {\n    use crate::k;\n}\n";
-        let expected = [
-            "crate::a::b",
-            "crate::a::c::self",
-            "crate::a::c::D",
-            "super::e",
-        ];
-        let expected = expected.into_iter().chain(["crate::h::i", "super::J"]);
-        assert_eq!(paths(text), expected.map(module).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn a_path_is_of_the_longest_module_that_there_is() {
-        let all = ["a", "a::b", "c"].map(module);
-        let of = |path: &str, within: &str| {
-            resolved(&module(path), &module(within), |m| all.contains(m))
+    fn files(list: &[(&str, &str, &str)]) -> BTreeMap<Module, File> {
+        let file = |&(name, folder, needs): &(&str, &str, &str)| {
+            let needs = needs.split_whitespace().map(module).collect();
+            let folder = folder.into();
+            (module(name), File { folder, needs })
         };
-        assert_eq!(of("crate::a::b::C", "c"), Some(module("a::b")));
-        assert_eq!(of("super::super::c::d", "a::b"), Some(module("c")));
-        assert_eq!(of("b::E", "a"), Some(module("a::b")));
-        assert_eq!(of("std::io", "a"), None);
+        list.iter().map(file).collect()
     }
 
     #[test]
     fn a_circle_counts_if_it_leaves_its_folder() {
-        let files = |list: &[(&str, &str, &str)]| {
-            let file = |&(name, folder, needs): &(&str, &str, &str)| {
-                let needs = needs.split_whitespace().map(module).collect();
-                let folder = folder.into();
-                (module(name), File { folder, needs })
-            };
-            list.iter().map(file).collect::<BTreeMap<_, _>>()
-        };
         let beside = files(&[("a", "", "b"), ("b", "", "a"), ("c::d", "c", "a")]);
-        assert_eq!(circle(&beside), None);
+        assert_eq!(circle(beside, 0), None);
         let across = files(&[("a", "", "b"), ("b", "", "c::d"), ("c::d", "c", "a")]);
-        assert_eq!(circle(&across).unwrap(), ["a", "b", "c/d", "a"]);
+        assert_eq!(circle(across, 0).unwrap(), ["a", "b", "c/d", "a"]);
+    }
+
+    /// `s::j` has its own file beside its folder, and `t` has it within.
+    #[test]
+    fn a_module_and_what_is_within_it_count_as_one() {
+        let meant = files(&[
+            ("s::g", "s", "s::j"),
+            ("s::j", "s", "s::j::p s::g"),
+            ("s::j::p", "s/j", "s::j s::g"),
+            ("t", "t", "t::u"),
+            ("t::u", "t", "t"),
+        ]);
+        assert_eq!(circle(meant, 0), None);
+        // What is within it needs what needs a neighbour.
+        let by_what_is_within = files(&[
+            ("s::g", "s", "s::j"),
+            ("s::j", "s", "s::j::p"),
+            ("s::j::p", "s/j", "t::u"),
+            ("t::u", "t", "s::g"),
+        ]);
+        let found = circle(by_what_is_within, 0).unwrap();
+        assert_eq!(found, ["s/g", "s/j", "t/u", "s/g"]);
+        let within = files(&[
+            ("s::j", "s", ""),
+            ("s::j::p", "s/j", "s::j::q::r"),
+            ("s::j::q::r", "s/j/q", "s::j::p"),
+        ]);
+        let found = circle(within, 0).unwrap();
+        assert_eq!(found, ["s/j/p", "s/j/q/r", "s/j/p"]);
     }
 }

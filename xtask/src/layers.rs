@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::layout::{files_below, read, Layout};
-use crate::{command, Result};
+use crate::Result;
 
 const LINE: &str = "//! Imports of ours:";
 
@@ -24,7 +24,7 @@ const CONTRACT: &str = "host/src/abi.rs";
 
 pub fn main(layout: &Layout) -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let graph = command::output(
+    let graph = tane_kernel_build::command::output(
         Command::new(cargo)
             .args(["tree", "--workspace", "--all-features", "--target", "all"])
             .args(["--edges", "normal,build", "--depth", "1", "--no-dedupe"])

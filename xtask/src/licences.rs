@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use crate::layout::Layout;
-use crate::{command, spdx, Result};
+use crate::{spdx, Result};
 
 pub fn main(layout: &Layout) -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let listing = command::output(
+    let listing = tane_kernel_build::command::output(
         Command::new(cargo)
             .args([
                 "tree",

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Chores that are more than a line of shell: `cargo run -q -p xtask -- CHORE`.
 //!
-//! Imports of ours: none.
+//! Imports of ours: `tane-kernel-build`.
 
 mod checkpatch;
 mod circles;
-mod command;
-mod hash;
 mod kernel;
 mod layers;
 mod layout;
 mod licences;
-mod lock;
 mod spdx;
 
 use layout::Layout;
@@ -41,7 +38,7 @@ fn main() {
     let done = match args.first().map(String::as_str) {
         Some("kernel") => kernel::main(&layout, rest),
         Some("checkpatch") => checkpatch::main(&layout),
-        Some("experiments") => kernel::check_experiments(&layout),
+        Some("experiments") => kernel::experiments(&layout),
         Some("circles") => circles::main(&layout),
         Some("layers") => layers::main(&layout),
         Some("licences") => licences::main(&layout),

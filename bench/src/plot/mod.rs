@@ -69,10 +69,10 @@ fn paint(svg: &mut String, set: Set, report: &Report, panels: &[Panel]) -> Drawn
     let root = SVGBackend::with_string(svg, (style::WIDTH, layout.height)).into_drawing_area();
     root.fill(&WHITE)?;
     header(&root, set, report, panels)?;
-    for (panel, place) in panels.iter().zip(&layout.places) {
+    for (panel, rect) in panels.iter().zip(&layout.rects) {
         let area = root
             .clone()
-            .shrink((place.x, place.y), (place.width, place.height));
+            .shrink((rect.x, rect.y), (rect.width, rect.height));
         match panel {
             Panel::Curves(curves) => curves::draw(&area, curves)?,
             Panel::Bars(rows) => bars::draw(&area, rows, layout.labels)?,

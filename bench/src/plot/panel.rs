@@ -205,7 +205,7 @@ pub fn has_targets(panels: &[Panel]) -> bool {
 }
 
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct Rect {
     pub x: i32,
     pub y: i32,
     pub width: i32,
@@ -213,7 +213,7 @@ pub struct Place {
 }
 
 pub struct Layout {
-    pub places: Vec<Place>,
+    pub rects: Vec<Rect>,
     pub height: u32,
     /// For the labels beside bars: the same in all diagrams of a picture.
     pub labels: i32,
@@ -232,12 +232,12 @@ impl Layout {
         let inner = style::WIDTH as i32 - 2 * style::MARGIN;
         let width = inner / columns;
         let height = [0, 460, 360, 320, 0, 270][columns as usize];
-        let (mut places, mut y, mut column) = (Vec::new(), style::HEADER, 0);
+        let (mut rects, mut y, mut column) = (Vec::new(), style::HEADER, 0);
         for panel in panels {
             match panel {
                 Panel::Curves(_) => {
                     let x = style::MARGIN + column * width;
-                    places.push(Place {
+                    rects.push(Rect {
                         x,
                         y,
                         width,
@@ -254,7 +254,7 @@ impl Layout {
                     }
                     let height = super::bars::height(bars);
                     let (x, width) = (style::MARGIN, inner);
-                    places.push(Place {
+                    rects.push(Rect {
                         x,
                         y,
                         width,
@@ -272,7 +272,7 @@ impl Layout {
             Panel::Curves(_) => 0,
         });
         Self {
-            places,
+            rects,
             height: (y + style::MARGIN / 2) as u32,
             labels: labels.max().unwrap_or(0),
         }

@@ -25,7 +25,7 @@ impl Fs {
 
 /// The host's side of a place: its own mount of that kind if that can be had,
 /// else a directory on the scratch file system.
-pub struct Place {
+pub struct HostSide {
     pub point: PathBuf,
     /// What the host's file system is, if it is not the promised one.
     pub note: String,
@@ -33,7 +33,7 @@ pub struct Place {
     _mounted: Option<Mounted>,
 }
 
-impl Place {
+impl HostSide {
     pub fn new(paths: &Paths, fs: Fs) -> Result<Self, String> {
         let point = paths.scratch.join(fs.name());
         std::fs::create_dir_all(&point).map_err(|e| format!("{}: {e}", point.display()))?;

@@ -121,7 +121,7 @@ fn instance(module: &Checked, kernel: Option<&Ours>) -> Result<Instance, String>
     Ok(instance)
 }
 
-fn function(instance: &Instance, name: &str) -> Result<Function, String> {
+pub fn function(instance: &Instance, name: &str) -> Result<Function, String> {
     instance
         .function(name)
         .ok_or_else(|| format!("no function {name}"))
@@ -225,10 +225,10 @@ fn checking(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<(),
     Ok(())
 }
 
-type Work = unsafe extern "C" fn(u64) -> u64;
+pub type Work = unsafe extern "C" fn(u64) -> u64;
 
 /// The same source as a library of this process, which knows those that it has by their names.
-fn native(paths: &Paths, name: &str, text: &str) -> Result<Work, String> {
+pub fn native(paths: &Paths, name: &str, text: &str, more: &[&str]) -> Result<Work, String> {
     let library = paths.scratch.join(format!("{name}.so"));
     let source = source(paths, text)?;
     let words = [
@@ -239,7 +239,8 @@ fn native(paths: &Paths, name: &str, text: &str) -> Result<Work, String> {
         "-fvisibility=hidden",
     ];
     let mut gcc = tool::command(&tool::need("gcc", "gcc")?, words);
-    gcc.arg("-Dwork=__attribute__((visibility(\"default\")))work");
+    gcc.args(more)
+        .arg("-Dwork=__attribute__((visibility(\"default\")))work");
     tool::output(gcc.arg("-o").args([&library, &source]).arg("-lm"))?;
     let work = loaded(&library);
     let _ = std::fs::remove_file(&library);
@@ -270,7 +271,10 @@ fn program(
     n: u64,
 ) -> Result<(), String> {
     let mut of = instance(&module(paths, text)?, None)?;
-    let (guarded, work) = (function(&of, "work")?, native(paths, &promise.name, text)?);
+    let (guarded, work) = (
+        function(&of, "work")?,
+        native(paths, &promise.name, text, &[])?,
+    );
     let micro = |start: Instant| start.elapsed().as_secs_f64() * 1e6;
     // SAFETY: it only computes.
     let expected = unsafe { work(n) };

@@ -6,6 +6,7 @@ mod build;
 mod caches;
 mod cat;
 mod checked;
+mod checked_files;
 pub mod create;
 mod extract;
 mod files;
@@ -13,6 +14,7 @@ pub mod instructions;
 mod make;
 mod mount;
 pub mod net;
+pub mod net_lab;
 mod net_load;
 pub mod net_user;
 mod pair;
@@ -45,7 +47,7 @@ pub fn promises() -> Vec<Promise> {
         Set::Probes => probes::promises(),
         Set::Boot => boot::promises(),
         Set::Programs => programs::promises(),
-        Set::Checked => checked::promises(),
+        Set::Checked => [checked::promises(), checked_files::promises()].concat(),
         Set::Cat => cat::promises(),
         Set::Extract => [extract::promises(), peak::promises()].concat(),
         Set::Mount => mount::promises(),
@@ -71,6 +73,9 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) {
         Set::Probes => probes::measure(promise, paths, report),
         Set::Boot => boot::measure(promise, paths, report),
         Set::Programs => programs::measure(promise, paths, report),
+        Set::Checked if checked_files::is_of(promise) => {
+            checked_files::measure(promise, paths, report)
+        }
         Set::Checked => checked::measure(promise, paths, report),
         Set::Cat => cat::measure(promise, paths, report),
         Set::Extract if peak::is_of(promise) => peak::measure(promise, paths, report),

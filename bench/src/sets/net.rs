@@ -2,6 +2,7 @@
 //! the host's network over a tap interface, which is made in a namespace of a child's. User
 //! mode is net_user.rs's.
 
+use super::net_lab;
 use super::net_load::{Client, Load, Server};
 use super::net_user;
 use crate::child;
@@ -14,11 +15,15 @@ use crate::tool;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use tane::net::{Nic, NicOptions, Pair, Tap};
+use tane::net::{Nic, NicOptions, Pair, Tap, TcpListener};
 use tane::Kernel;
 
 const STREAMS: [usize; 3] = [64, 4 << 10, 64 << 10];
-const UDP: usize = 1024;
+/// Bytes of datagrams, and what their rows end in.
+const DATAGRAMS: [(usize, &str); 4] = [(64, "64"), (1024, "1k"), (8192, "8k"), (65_507, "64k")];
+const CONNECTIONS: usize = 500;
+/// Who has one connection where we have many.
+const ONE: &str = "one connection";
 const HERE: [u8; 4] = [10, 77, 0, 1];
 const THERE: [u8; 4] = [10, 77, 0, 2];
 const LOCAL: [u8; 4] = [127, 0, 0, 1];
@@ -34,32 +39,55 @@ pub fn promises() -> Vec<Promise> {
         row(
             "net-pair-rr".into(),
             "64 B by TCP to another kernel of the process and back, one thread".into(),
-            Target::None,
+            Target::Faster(2.0),
         ),
     ];
     for bytes in STREAMS {
         let what = format!("{} by TCP to another kernel of the process", size(bytes));
         let name = format!("net-pair-{}", short_size(bytes));
         let at = bytes as f64;
-        rows.push(row(name, what, Target::None).at("to another kernel", at, bytes as u64));
+        let target = match bytes {
+            65_536 => Target::Faster(1.0),
+            _ => Target::None,
+        };
+        rows.push(row(name, what, target).at(
+            "TCP to another kernel of the process",
+            at,
+            bytes as u64,
+        ));
     }
     rows.push(row(
         "net-tap-rr".into(),
         "64 B by TCP over a tap interface to the host and back".into(),
-        Target::None,
+        // At most 1.2 times the host's time.
+        Target::Faster(0.83),
     ));
     for bytes in STREAMS {
         let what = format!("{} by TCP over a tap interface to the host", size(bytes));
         let name = format!("net-tap-{}", short_size(bytes));
         let at = bytes as f64;
-        rows.push(row(name, what, Target::None).at("over a tap interface", at, bytes as u64));
+        let target = Target::Faster(if bytes == 65_536 { 0.9 } else { 1.0 });
+        rows.push(row(name, what, target).at("TCP over a tap interface", at, bytes as u64));
     }
-    let what = format!(
-        "{} by UDP over a tap interface to the host, of those that arrive",
-        size(UDP)
-    );
-    rows.push(row("net-tap-udp-1k".into(), what, Target::None));
+    for (bytes, named) in DATAGRAMS {
+        let what = match bytes {
+            65_507 => "65,507 B".to_owned(),
+            bytes => size(bytes),
+        };
+        let what = format!("{what} by UDP over a tap interface to the host, of those that arrive");
+        let row = row(format!("net-tap-udp-{named}"), what, Target::Faster(0.8));
+        rows.push(row.at(
+            "UDP over a tap interface, what arrives",
+            bytes as f64,
+            bytes as u64,
+        ));
+    }
+    let what =
+        format!("64 KiB by one of {CONNECTIONS} connections of TCP over a tap interface, in turn");
+    let target = Target::than(ONE, 1.0);
+    rows.push(row("net-tap-many".into(), what, target));
     rows.extend(net_user::promises());
+    rows.extend(net_lab::promises());
     rows
 }
 
@@ -67,22 +95,27 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
     if promise.name.starts_with("net-user-") {
         return net_user::measure(promise, paths, report);
     }
+    if promise.name.starts_with("net-lab-") {
+        return net_lab::measure(promise, paths, report);
+    }
     let image = paths.image("default")?;
     let load = Load::of(&promise.name)?;
+    let in_namespace = |who: &'static str| {
+        let (image, name) = (image.clone(), promise.name.clone());
+        move || {
+            let image = image.to_string_lossy();
+            let args = ["--net-child", &*image, who, &*name];
+            let figures = child::numbers_in_namespace(&args)?;
+            figures.first().copied().ok_or_else(|| "no figure".into())
+        }
+    };
+    let veth =
+        || Contestant::new(HOST, in_namespace("host")).noted("a veth pair of two namespaces");
     if promise.name.starts_with("net-tap-") {
-        let in_namespace = |who: &'static str| {
-            let (image, name) = (image.clone(), promise.name.clone());
-            move || {
-                let image = image.to_string_lossy();
-                let args = ["--net-child", &*image, who, &*name];
-                let figures = child::numbers_in_namespace(&args)?;
-                figures.first().copied().ok_or_else(|| "no figure".into())
-            }
-        };
-        let contestants = vec![
-            Contestant::new(TANE, in_namespace("tane")),
-            Contestant::new(HOST, in_namespace("host")).noted("a veth pair of two namespaces"),
-        ];
+        let mut contestants = vec![Contestant::new(TANE, in_namespace("tane")), veth()];
+        if matches!(load, Load::Many(_)) {
+            contestants.push(Contestant::new(ONE, in_namespace("one")));
+        }
         race(promise, report.runs, contestants, report);
         return Ok(());
     }
@@ -104,11 +137,14 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
     let there = ends.last().unwrap_or(&a);
     let from = if address == LOCAL { LOCAL } else { HERE };
     let mut ours = client(&a, from, there, address, load)?;
-    let mut theirs = client(&host, LOCAL, &host, LOCAL, load)?;
-    let contestants = vec![
-        Contestant::new(TANE, || ours.figure()),
-        Contestant::new(HOST, || theirs.figure()).noted("loopback"),
-    ];
+    let theirs = match address {
+        LOCAL => {
+            let mut theirs = client(&host, LOCAL, &host, LOCAL, load)?;
+            Contestant::new(HOST, move || theirs.figure()).noted("loopback")
+        }
+        _ => veth(),
+    };
+    let contestants = vec![Contestant::new(TANE, || ours.figure()), theirs];
     race(promise, report.runs, contestants, report);
     drop(nics);
     Ok(())
@@ -150,10 +186,13 @@ fn card(
 /// One figure of a kernel's over a tap interface, or of the host's over a veth pair, in
 /// a network namespace that is this process's own.
 pub fn child(image: &Path, who: &str, name: &str) -> Result<(), String> {
-    let load = Load::of(name)?;
+    let load = match (Load::of(name)?, who) {
+        (Load::Many(_), "one") => Load::Many(1),
+        (load, _) => load,
+    };
     let host = Kernel::host();
     // The card stays as long as the client.
-    let (_nic, mut client) = if who == "tane" {
+    let (_nic, mut client) = if who != "host" {
         let kernel = boot(image)?;
         let tap = said(Tap::open(None))?;
         let link = said(host.link(tap.name()))?;
@@ -169,6 +208,16 @@ pub fn child(image: &Path, who: &str, name: &str) -> Result<(), String> {
         }
         let server = Server::start(host, THERE, load, || Ok(()))?;
         (Some(nic), Client::of(&kernel, HERE, server, load)?)
+    } else if load == Load::Alone {
+        // One thread at both ends, whose sockets stay where they were made.
+        let prepare = other_namespace(host.clone())?;
+        let there = host.clone();
+        let listener = std::thread::spawn(move || {
+            prepare()?;
+            said(TcpListener::bind(&there, (THERE, 0)))
+        });
+        let listener = listener.join().map_err(|_| "no listener")??;
+        (None, Client::alone_with(&host, &listener)?)
     } else {
         let server = Server::start(host.clone(), THERE, load, other_namespace(host.clone())?)?;
         (None, Client::of(&host, HERE, server, load)?)

@@ -25,14 +25,24 @@ pub enum Load {
     Stream(usize),
     /// The same by UDP; what arrives counts.
     Datagram(usize),
+    /// One way by so many connections, a message of each in turn.
+    Many(usize),
 }
+
+/// Of a message of [`Load::Many`].
+const MESSAGE: usize = 64 << 10;
 
 impl Load {
     pub fn of(name: &str) -> Result<Load, String> {
         Ok(match name.rsplit_once('-').unwrap_or_default() {
             ("net-loopback", _) | ("net-pair", "rr") => Load::Alone,
             (_, "rr") => Load::RoundTrip,
+            ("net-tap-udp", "64") => Load::Datagram(64),
             ("net-tap-udp", "1k") => Load::Datagram(1 << 10),
+            ("net-tap-udp", "8k") => Load::Datagram(8 << 10),
+            // The most that one has.
+            ("net-tap-udp", "64k") => Load::Datagram(65_507),
+            ("net-tap", "many") => Load::Many(500),
             (_, "64") => Load::Stream(64),
             (_, "4k") => Load::Stream(4 << 10),
             (_, "64k") => Load::Stream(64 << 10),
@@ -110,6 +120,18 @@ impl Socket {
                 }
             }
         };
+        if let Load::Many(count) = load {
+            let streams: Result<Vec<_>, _> = (0..count).map(|_| listener.accept()).collect();
+            let mut streams = streams?;
+            let message = &mut buffer[..MESSAGE];
+            loop {
+                // In the order in which they are written.
+                for (stream, _) in &mut streams {
+                    stream.read_exact(message)?;
+                    got.fetch_add(MESSAGE as u64, Ordering::Relaxed);
+                }
+            }
+        }
         let (mut stream, _) = listener.accept()?;
         stream.set_nodelay(true)?;
         loop {
@@ -130,12 +152,17 @@ pub enum Client {
     Alone(TcpStream, TcpStream),
     Tcp(TcpStream, Server, Load),
     Udp(UdpSocket, Server, usize),
+    Many(Vec<TcpStream>, Server),
 }
 
 impl Client {
     /// A client at both ends.
     pub fn alone(from: &Kernel, to: &Kernel, ip: [u8; 4]) -> Result<Self, String> {
         let listener = TcpListener::bind(to, (ip, 0)).map_err(text)?;
+        Self::alone_with(from, &listener)
+    }
+
+    pub fn alone_with(from: &Kernel, listener: &TcpListener) -> Result<Self, String> {
         let address = listener.local_addr().map_err(text)?;
         let here = connect(from, address)?;
         let (there, _) = listener.accept().map_err(text)?;
@@ -148,6 +175,10 @@ impl Client {
             let socket = UdpSocket::bind(kernel, (ip, 0)).map_err(text)?;
             socket.connect(server.address).map_err(text)?;
             return Ok(Self::Udp(socket, server, bytes));
+        }
+        if let Load::Many(count) = load {
+            let streams = (0..count).map(|_| connect(kernel, server.address));
+            return Ok(Self::Many(streams.collect::<Result<_, _>>()?, server));
         }
         let stream = connect(kernel, server.address)?;
         Ok(Self::Tcp(stream, server, load))
@@ -172,6 +203,13 @@ impl Client {
                 flow(server, *bytes, true, || stream.write_all(&message))
             }
             Self::Tcp(..) => Err("no such load".into()),
+            Self::Many(streams, server) => {
+                let (message, mut next) = (vec![1; MESSAGE], (0..streams.len()).cycle());
+                flow(server, MESSAGE, true, || {
+                    let at = next.next().unwrap_or_default();
+                    streams[at].write_all(&message)
+                })
+            }
             Self::Udp(socket, server, bytes) => {
                 let message = vec![1; *bytes];
                 // Nobody is there yet, or no room: lost, as what is not received.

@@ -39,7 +39,7 @@ pub fn promises() -> Vec<Promise> {
         let what = format!("{} {place}", size(bytes));
         let target = Target::than(PASST, 1.0);
         let at = bytes as f64;
-        rows.push(row(name, what, target).at("through user mode", at, bytes as u64));
+        rows.push(row(name, what, target).at("TCP through user mode", at, bytes as u64));
     }
     rows
 }
@@ -147,7 +147,7 @@ fn figure(kernel: &Kernel, to: SocketAddr, load: Load) -> Result<f64, String> {
     match load {
         Load::RoundTrip => back_and_forth(&mut stream),
         Load::Stream(bytes) => one_way(&mut stream, bytes),
-        Load::Alone | Load::Datagram(_) => Err("no such load".into()),
+        Load::Alone | Load::Datagram(_) | Load::Many(_) => Err("no such load".into()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reads and writes of a file in memory, beside the host's and beside a plain
 //! memcpy of as much: faster than that no copy can be.
 
-use super::bed::{Bed, Buffer, Fs, Place};
+use super::bed::{Bed, Buffer, Fs, HostSide};
 use crate::kernel::{boot, Host, Kernel, RAM};
 use crate::paths::Paths;
 use crate::promise::{short_size, size, Promise, Set};
@@ -64,14 +64,14 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
     let point = promise.point.as_ref().ok_or("no size")?;
     let (len, write) = (point.bytes as usize, promise.name.contains("pwrite"));
     let ours = boot(paths, "default", 1, RAM)?;
-    let place = Place::new(paths, fs)?;
-    place.mirror(&ours, fs)?;
-    let inside = Bed::new(&ours, &place.point, "file", len)?;
-    let host = Bed::new(&Host, &place.point, "file", len)?;
+    let host_side = HostSide::new(paths, fs)?;
+    host_side.mirror(&ours, fs)?;
+    let inside = Bed::new(&ours, &host_side.point, "file", len)?;
+    let host = Bed::new(&Host, &host_side.point, "file", len)?;
     let (from, to) = (Buffer::new(len)?, Buffer::new(len)?);
     let contestants = vec![
         Contestant::new(TANE, batches(|| transfer(&inside, write, len))),
-        Contestant::new(HOST, batches(|| transfer(&host, write, len))).noted(&place.note),
+        Contestant::new(HOST, batches(|| transfer(&host, write, len))).noted(&host_side.note),
         Contestant::new(MEMCPY, batches(|| copy(&from, &to, len))),
     ];
     race(promise, report.runs * BATCHES, contestants, report);

@@ -4,7 +4,7 @@
 //! (lat_pagefault). Its pipes and sockets go to another process and back: those are
 //! the `pingpong` rows of the set `threads`; here one thread has both ends.
 
-use super::bed::{Bed, Buffer, Fs, Place};
+use super::bed::{Bed, Buffer, Fs, HostSide};
 use super::pair::Pair;
 use crate::kernel::{boot, check, Host, Kernel, RAM};
 use crate::paths::Paths;
@@ -54,13 +54,13 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
         true => (Fs::Tmpfs, if mapped { MAPPED } else { PAGE }),
         false => (Fs::Ramfs, PAGE),
     };
-    let place = Place::new(paths, fs)?;
-    place.mirror(&ours, fs)?;
-    let inside = Bench::new(&ours, &place, size)?;
-    let host = Bench::new(&Host, &place, size)?;
+    let host_side = HostSide::new(paths, fs)?;
+    host_side.mirror(&ours, fs)?;
+    let inside = Bench::new(&ours, &host_side, size)?;
+    let host = Bench::new(&Host, &host_side, size)?;
     let name = promise.name.trim_start_matches("tmpfs-");
     let on_file = ["fstat", "stat", "open-close"].contains(&name);
-    let note = if on_file { &place.note } else { "" };
+    let note = if on_file { &host_side.note } else { "" };
     let contestants = vec![
         Contestant::new(TANE, inside.contest(name)),
         Contestant::new(HOST, host.contest(name)).noted(note),
@@ -77,8 +77,8 @@ struct Bench<'a, K: Kernel> {
 type Once<'a> = Box<dyn FnMut() -> Result<f64, String> + 'a>;
 
 impl<'a, K: Kernel> Bench<'a, K> {
-    fn new(kernel: &'a K, place: &Place, size: usize) -> Result<Self, String> {
-        let bed = Bed::new(kernel, &place.point, "file", size)?;
+    fn new(kernel: &'a K, host_side: &HostSide, size: usize) -> Result<Self, String> {
+        let bed = Bed::new(kernel, &host_side.point, "file", size)?;
         Ok(Self { bed })
     }
 

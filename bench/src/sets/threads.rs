@@ -2,7 +2,7 @@
 //! more gets done, and whether each gets its share. And bytes that go to and
 //! fro between two threads, which have to wake each other.
 
-use super::bed::{Bed, Fs, Place};
+use super::bed::{Bed, Fs, HostSide};
 use super::pair::Pair;
 use crate::kernel::{boot, boot_with, Host, Kernel, RAM};
 use crate::paths::Paths;
@@ -115,11 +115,11 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
         _ => cpus.min(8) as u32,
     };
     let ours = boot(paths, "smp", inside_cpus, RAM)?;
-    let place = Place::new(paths, Fs::Ramfs)?;
-    place.mirror(&ours, Fs::Ramfs)?;
+    let host_side = HostSide::new(paths, Fs::Ramfs)?;
+    host_side.mirror(&ours, Fs::Ramfs)?;
     let (inside, host) = (
-        Crew::new(&ours, &place, most)?,
-        Crew::new(&Host, &place, most)?,
+        Crew::new(&ours, &host_side, most)?,
+        Crew::new(&Host, &host_side, most)?,
     );
     let figure = |crew: &dyn Works| -> Result<f64, String> {
         match what {
@@ -138,7 +138,7 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
     };
     let mut contestants = vec![
         Contestant::new(TANE, || figure(&inside)).noted("smp image"),
-        Contestant::new(HOST, || figure(&host)).noted(&place.note),
+        Contestant::new(HOST, || figure(&host)).noted(&host_side.note),
     ];
     if what == "scale" {
         // CPUs may share a core, or its caches: what they gain without any kernel.
@@ -170,8 +170,8 @@ struct Crew<'a, K: Kernel> {
 }
 
 impl<'a, K: Kernel> Crew<'a, K> {
-    fn new(kernel: &'a K, place: &Place, most: usize) -> Result<Self, String> {
-        let bed = |i| Bed::new(kernel, &place.point, &format!("file-{i}"), 4096);
+    fn new(kernel: &'a K, host_side: &HostSide, most: usize) -> Result<Self, String> {
+        let bed = |i| Bed::new(kernel, &host_side.point, &format!("file-{i}"), 4096);
         let beds = (0..most).map(bed).collect::<Result<_, _>>()?;
         Ok(Self { beds })
     }

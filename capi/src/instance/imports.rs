@@ -19,16 +19,18 @@ pub struct RawImport {
 
 /// The calls of the kernel that it may import.
 pub(super) unsafe fn calls(raw: &RawInstanceOptions) -> Result<Calls> {
-    let all = match (raw.kernel.is_null(), raw.directory.is_null()) {
-        // Of one that comes later.
-        (true, _) if !raw.calls.is_null() => Calls::all(),
-        (true, _) => Calls::default(),
-        (false, true) => Calls::without_files(),
-        (false, false) => Calls::all(),
-    };
     if raw.calls.is_null() {
-        return Ok(all);
+        return Ok(match (raw.kernel.is_null(), raw.directory.is_null()) {
+            (true, _) => Calls::default(),
+            (false, true) => Calls::without_files(),
+            (false, false) => Calls::files(),
+        });
     }
+    let all = match (raw.kernel.is_null(), raw.directory.is_null()) {
+        (false, true) => Calls::without_files().and_sockets(),
+        // Perhaps of one that comes later.
+        _ => Calls::all(),
+    };
     let mut calls = Calls::default();
     for number in 0.. {
         // SAFETY: the caller's list, up to its end.

@@ -61,10 +61,15 @@ fn failure(error: Error) -> Failure {
     let (errno, text) = match error {
         Error::Refused(refusal) => return refused(&refusal),
         Error::Import(name) => {
+            let is_on_files = Calls::default().and_files().find(&name).is_some();
             let text = match Calls::all().find(&name) {
-                Some(_) => format!(
+                Some(_) if is_on_files => format!(
                     "it imports {name}, a system call that it is not allowed, or that needs \
                      a kernel and a directory"
+                ),
+                Some(_) => format!(
+                    "it imports {name}, a system call that it is not allowed: calls on sockets \
+                     are named one by one, and need a kernel"
                 ),
                 None => format!("it imports {name}, which was not given"),
             };

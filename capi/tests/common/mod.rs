@@ -95,16 +95,16 @@ pub fn command() -> PathBuf {
     place.join("tane")
 }
 
-/// A checked module of tests/support/module.c.
-pub fn module(scratch: &Scratch) -> PathBuf {
+/// A checked module of tests/support/module.c, or another file there.
+pub fn module(scratch: &Scratch, name: &str) -> PathBuf {
     let kernel = tane_checked_build::kernel_imports().map(str::to_owned);
     let options = tane_checked_build::Options {
         imports: kernel.chain(["twice".to_owned()]).collect(),
         ..Default::default()
     };
-    let file = source("../tests/support/module.c");
+    let file = source("../tests/support").join(name).with_extension("c");
     let module = tane_checked_build::build(&[&file], &options);
-    let path = scratch.0.join("module.tmod");
+    let path = scratch.0.join(name).with_extension("tmod");
     std::fs::write(&path, module.unwrap_or_else(|e| panic!("{e}"))).expect("a file");
     path
 }

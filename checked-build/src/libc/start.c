@@ -11,6 +11,14 @@ hidden _Alignas(16) char __tane_thread[sizeof(struct pthread)];
 
 int main(int argc, char **argv, char **envp);
 
+typedef void constructor(int argc, char **argv, char **envp);
+
+/* Where the linker has put constructors. */
+extern hidden constructor *const __init_array_start[], *const __init_array_end[];
+
+/* Which library's an object of C++ is, whose destructor is called at the end: there is one. */
+hidden void *const __dso_handle = 0;
+
 /* The linker makes this the module's main. */
 int __tmod_main(int argc, char **argv)
 {
@@ -29,6 +37,8 @@ int __tmod_main(int argc, char **argv)
 	self->self = self;
 	self->tid = 1;
 	self->locale = &libc.global_locale;
+	for (constructor *const *call = __init_array_start; call < __init_array_end; call++)
+		(*call)(argc, argv, __environ);
 	exit(main(argc, argv, __environ));
 }
 

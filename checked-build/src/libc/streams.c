@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Descriptors: 0, 1 and 2 are the loader's streams, what is above them the kernel's files.
- * Those are only there in a program that opens some, so that another imports no call of them.
+ * Descriptors: 0, 1 and 2 are the loader's streams, what is above them the kernel's files and
+ * sockets. Those are only there in a program that opens some, so that another imports no call of
+ * them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,19 +16,32 @@
 #pragma weak __tane_file_lseek
 #pragma weak __tane_file_close
 #pragma weak __tane_file_fstat
+#pragma weak __tane_socket_read
+#pragma weak __tane_socket_write
+#pragma weak __tane_socket_close
+#pragma weak __tane_socket_fstat
+#pragma weak __tane_socket_fcntl
 
 long __tane_read(int fd, void *to, unsigned long bytes)
 {
 	if (fd == 0)
 		return import_tane_input(to, bytes);
-	return fd >= FIRST_FILE && __tane_file_read ? __tane_file_read(fd, to, bytes) : -EBADF;
+	if (fd < FIRST_FILE)
+		return -EBADF;
+	if (__tane_file_read)
+		return __tane_file_read(fd, to, bytes);
+	return __tane_socket_read ? __tane_socket_read(fd, to, bytes) : -EBADF;
 }
 
 long __tane_write(int fd, const void *from, unsigned long bytes)
 {
 	if (fd == 1 || fd == 2)
 		return import_tane_output(fd, from, bytes);
-	return fd >= FIRST_FILE && __tane_file_write ? __tane_file_write(fd, from, bytes) : -EBADF;
+	if (fd < FIRST_FILE)
+		return -EBADF;
+	if (__tane_file_write)
+		return __tane_file_write(fd, from, bytes);
+	return __tane_socket_write ? __tane_socket_write(fd, from, bytes) : -EBADF;
 }
 
 /* One after the other: what a stream has given is not kept back for more of it. */
@@ -69,7 +83,9 @@ long __tane_lseek(int fd, long offset, int whence)
 {
 	if (fd >= 0 && fd < FIRST_FILE)
 		return -ESPIPE;
-	return __tane_file_lseek ? __tane_file_lseek(fd, offset, whence) : -EBADF;
+	if (__tane_file_lseek)
+		return __tane_file_lseek(fd, offset, whence);
+	return __tane_socket_read ? -ESPIPE : -EBADF;
 }
 
 /* A stream stays open for whoever has started it. */
@@ -77,12 +93,18 @@ long __tane_close(int fd)
 {
 	if (fd >= 0 && fd < FIRST_FILE)
 		return 0;
-	return __tane_file_close ? __tane_file_close(fd) : -EBADF;
+	if (__tane_file_close)
+		return __tane_file_close(fd);
+	return __tane_socket_close ? __tane_socket_close(fd) : -EBADF;
 }
 
 long __tane_fstat(int fd, void *stat)
 {
-	return fd >= FIRST_FILE && __tane_file_fstat ? __tane_file_fstat(fd, stat) : -EBADF;
+	if (fd < FIRST_FILE)
+		return -EBADF;
+	if (__tane_file_fstat)
+		return __tane_file_fstat(fd, stat);
+	return __tane_socket_fstat ? __tane_socket_fstat(fd, stat) : -EBADF;
 }
 
 /*
@@ -100,6 +122,10 @@ long __tane_fcntl(int fd, int command, long argument)
 	case F_GETLK:
 		((struct flock *)argument)->l_type = F_UNLCK;
 		return 0;
+	case F_GETFL:
+	case F_SETFL:
+		if (fd >= FIRST_FILE && __tane_socket_fcntl)
+			return __tane_socket_fcntl(fd, command, argument);
 	}
 	return -ENOSYS;
 }

@@ -7,6 +7,16 @@ use crate::Error;
 /// More than a source includes.
 const MOST_FILES: usize = 1 << 16;
 
+/// Sections with addresses of constructors, and of destructors.
+pub const INIT: &str = ".init_array";
+pub const FINI: &str = ".fini_array";
+
+/// Whether a section is one of these, with a priority or without.
+pub fn is_of(section: &str, array: &str) -> bool {
+    let rest = section.strip_prefix(array);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 impl Rewriter {
     pub(super) fn ends_in_call(&mut self) {
         if let Some((at, labels)) = self.called.take() {
@@ -97,10 +107,14 @@ impl Rewriter {
                 if name.starts_with(".tdata") || name.starts_with(".tbss") {
                     return self.error("thread-local variables are not supported");
                 }
-                if name.starts_with(".init_array") || name.starts_with(".ctors") {
-                    return self.error("constructors are not supported: call them");
+                if name.starts_with(".ctors") || name.starts_with(".preinit_array") {
+                    return self.error("constructors of this kind are not supported: call them");
                 }
-                self.kept = parts.iter().any(|part| name.starts_with(part));
+                let section = name.split(',').next().unwrap_or_default();
+                let is_array = |array| is_of(section.trim_matches('"'), array);
+                self.kept = parts.iter().any(|part| name.starts_with(part))
+                    || is_array(INIT)
+                    || is_array(FINI);
                 if self.kept {
                     self.emit(line);
                 }

@@ -13,6 +13,8 @@ const FEATURES: WasmFeatures = WasmFeatures::WASM1
     .union(WasmFeatures::SIGN_EXTENSION)
     .union(WasmFeatures::SATURATING_FLOAT_TO_INT)
     .union(WasmFeatures::BULK_MEMORY)
+    // The number of a table in as many bytes as linkers leave room for.
+    .union(WasmFeatures::CALL_INDIRECT_OVERLONG)
     .union(WasmFeatures::MULTI_VALUE);
 
 /// An expression that is a constant: its value's bits, or the global whose value it is.

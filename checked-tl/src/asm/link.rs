@@ -171,9 +171,9 @@ pub fn link(program: &Program) -> Result<Vec<u8>, Wrong> {
         functions.push((at, all, labels));
         at += length;
     }
-    let lines = match &program.source {
-        Some(name) => lines(name, &functions),
-        None => Vec::new(),
+    let lines = match program.sources.as_slice() {
+        [] => Vec::new(),
+        sources => lines(sources, &functions),
     };
     read_only.extend(lines);
     let layout = layout(at.into(), read_only.len() as u64)?;
@@ -331,7 +331,7 @@ fn section(program: &Program, functions: &[Placed], texts: &[u32]) -> Section {
 }
 
 /// Which line of the source is where, as `checked-run/src/lines.rs` describes it.
-fn lines(name: &str, functions: &[Placed]) -> Vec<u8> {
+fn lines(sources: &[(String, u32)], functions: &[Placed]) -> Vec<u8> {
     let mut entries = Vec::new();
     let (mut before, mut said) = (0, 0);
     for (start, pieces, _) in functions {
@@ -339,7 +339,9 @@ fn lines(name: &str, functions: &[Placed]) -> Vec<u8> {
         for piece in pieces {
             if let Piece::Line(line) = piece {
                 if *line != said {
-                    for number in [at - before, 0, *line] {
+                    let file = sources.partition_point(|(_, lines)| lines < line);
+                    let file = file.saturating_sub(1);
+                    for number in [at - before, file as u32, line - sources[file].1] {
                         leb(&mut entries, number);
                     }
                     (before, said) = (at, *line);
@@ -348,8 +350,10 @@ fn lines(name: &str, functions: &[Placed]) -> Vec<u8> {
             at += piece.length();
         }
     }
-    let sizes = [entries.len() as u32, name.len() as u32 + 1].map(u32::to_le_bytes);
-    [&entries, name.as_bytes(), b"\0TANELINE", &sizes.concat()].concat()
+    let names = sources.iter().map(|(name, _)| format!("{name}\0"));
+    let names: String = names.collect();
+    let sizes = [entries.len() as u32, names.len() as u32].map(u32::to_le_bytes);
+    [&entries, names.as_bytes(), b"TANELINE", &sizes.concat()].concat()
 }
 
 fn leb(to: &mut Vec<u8>, mut value: u32) {

@@ -127,8 +127,8 @@ pub struct Program {
     pub functions: Vec<Func>,
     /// Functions in the table, behind the imports.
     pub slots: Vec<usize>,
-    /// The name of the source, if lines are to be told.
-    pub source: Option<String>,
+    /// The sources, if lines are to be told: their names, and how many lines are before each.
+    pub sources: Vec<(String, u32)>,
 }
 
 /// Why there is no module.

@@ -341,6 +341,7 @@ impl<'a> Checker<'a> {
         }
         Ok(match signature.result {
             Type::Descriptor => Ty::File,
+            Type::Object(..) => Ty::Text,
             _ => Ty::Int,
         })
     }

@@ -8,7 +8,7 @@ const INDENT: usize = 4;
 
 /// The same program, laid out; what is no program is an error.
 pub fn format(file: &str, source: &str) -> Result<String, Told> {
-    super::parse::parse(source, 0).map_err(|mistake| mistake.told(file, source))?;
+    super::parse::parse(source, 0, 0).map_err(|mistake| mistake.told(file, source))?;
     let tokens = lex(source).map_err(|mistake| mistake.told(file, source))?;
     let mut to = String::new();
     // What is open: whether it indents, which one of a line does.

@@ -65,7 +65,7 @@ pub fn interpret(
     arguments: &[i64],
     steps: u64,
 ) -> Result<(Result<i64, Ended>, Vec<u8>), Told> {
-    let (program, known) = super::program(file, source)?;
+    let (_, program, known) = super::program(file, source, &mut super::alone)?;
     let mut it = Interpreter {
         program: &program,
         known: &known,

@@ -1,6 +1,7 @@
 //! The language TL (docs/tl.md).
 //!
 //! ```text
+//! files.rs      the text of a program's files
 //! lex.rs        text to tokens
 //! tree.rs       what a program is made of
 //! parse.rs      tokens to that
@@ -25,6 +26,7 @@ mod check;
 mod check_expr;
 mod emit;
 mod expr;
+mod files;
 mod finish;
 mod format;
 mod interpret;
@@ -37,6 +39,8 @@ mod tree;
 mod types;
 mod whole;
 
+use files::Files;
+pub use files::{Read, MOST_FILES, MOST_TEXT};
 pub use format::format;
 pub use interpret::{interpret, Ended};
 
@@ -104,9 +108,6 @@ impl Mistake {
     }
 }
 
-/// The functions that are written in the language, and come with it.
-const STD: &str = include_str!("std.tl");
-
 /// What a program is made with.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -125,31 +126,55 @@ impl Default for Options {
     }
 }
 
+/// For a program of one file.
+fn alone(_: &str, _: &str) -> Result<(String, String), String> {
+    Err("no other file can be read here".into())
+}
+
 /// Reads and checks a program.
-fn program(file: &str, source: &str) -> Result<(tree::Program, types::Known), Told> {
-    let told = |mistake: Mistake| mistake.told(file, source);
-    let mut program = parse::parse(STD, 0).map_err(|mistake| mistake.told("std.tl", STD))?;
-    for function in &mut program.functions {
-        function.own = false;
-    }
-    let rest = parse::parse(source, program.ids).map_err(told)?;
-    program.add(rest);
-    let known = check::check(&program).map_err(told)?;
-    Ok((program, known))
+fn program(
+    file: &str,
+    source: &str,
+    read: &mut Read,
+) -> Result<(Files, tree::Program, types::Known), Told> {
+    let (files, program) = Files::read(file, source, read)?;
+    let known = check::check(&program).map_err(|mistake| files.told(&mistake))?;
+    Ok((files, program, known))
 }
 
 /// Makes typed assembly of a program.
 pub fn assembly(file: &str, source: &str, options: Options) -> Result<crate::asm::Program, Told> {
-    let (program, known) = program(file, source)?;
-    let mut made = emit::emit(&program, &known, source, options)
-        .map_err(|mistake| mistake.told(file, source))?;
-    made.source = options.lines.then(|| file.to_owned());
+    assembly_with(file, source, &mut alone, options)
+}
+
+fn assembly_with(
+    file: &str,
+    source: &str,
+    read: &mut Read,
+    options: Options,
+) -> Result<crate::asm::Program, Told> {
+    let (files, program, known) = program(file, source, read)?;
+    let mut made = emit::emit(&program, &known, &files.text, options)
+        .map_err(|mistake| files.told(&mistake))?;
+    if options.lines {
+        made.sources = files.lines();
+    }
     Ok(made)
 }
 
 /// Makes a module of a program, and checks it.
 pub fn build(file: &str, source: &str, options: Options) -> Result<Vec<u8>, Told> {
-    let made = assembly(file, source, options)?;
+    build_with(file, source, &mut alone, options)
+}
+
+/// The same of a program whose other files are read so.
+pub fn build_with(
+    file: &str,
+    source: &str,
+    read: &mut Read,
+    options: Options,
+) -> Result<Vec<u8>, Told> {
+    let made = assembly_with(file, source, read, options)?;
     let wrong = |what: String| Mistake::new(0, what).told(file, source);
     let module = crate::asm::link(&made).map_err(|error| wrong(error.to_string()))?;
     match tane_checked::check(&module) {

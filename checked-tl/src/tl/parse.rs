@@ -6,9 +6,9 @@ use super::Mistake;
 use std::collections::HashMap;
 
 /// What cannot be a name.
-const WORDS: [&str; 18] = [
+const WORDS: [&str; 19] = [
     "record", "variant", "fn", "export", "let", "var", "if", "else", "while", "for", "in", "match",
-    "return", "break", "continue", "true", "false", "_",
+    "return", "break", "continue", "true", "false", "_", "use",
 ];
 /// How deep expressions and blocks are within others.
 pub(super) const DEEPEST: usize = 200;
@@ -25,10 +25,14 @@ pub(super) struct Parser {
     deep: usize,
 }
 
-/// Reads a program, whose numbers begin with this one.
-pub fn parse(source: &str, ids: usize) -> Result<Program, Mistake> {
-    let mut tokens = lex(source)?;
+/// Reads a program, whose places and numbers begin with these.
+pub fn parse(source: &str, at: usize, ids: usize) -> Result<Program, Mistake> {
+    let moved = |mistake: Mistake| Mistake::new(at + mistake.at, mistake.what);
+    let mut tokens = lex(source).map_err(moved)?;
     tokens.retain(|token| token.kind != Kind::Comment);
+    for token in &mut tokens {
+        token.at += at;
+    }
     let mut it = Parser {
         tokens,
         next: 0,
@@ -157,14 +161,29 @@ impl Parser {
                 Ok(Record { at, name, fields })
             })?;
             to.variants.push(Variant { at, name, cases });
+        } else if self.eat("use") {
+            let at = self.at();
+            to.uses.push((at, self.path()?));
+            self.expect(";")?;
         } else {
             let export = self.eat("export");
             if !self.eat("fn") {
-                return self.wrong("record, variant, fn or export");
+                return self.wrong("record, variant, fn, export or use");
             }
             to.functions.push(self.function(export)?);
         }
         Ok(())
+    }
+
+    /// The name of a file.
+    fn path(&mut self) -> Result<String, Mistake> {
+        if let Kind::Text(text) = &self.peek().kind {
+            if let Ok(path) = String::from_utf8(text.clone()) {
+                self.next += 1;
+                return Ok(path);
+            }
+        }
+        self.wrong("the name of a file, as a text,")
     }
 
     fn field(&mut self) -> Result<Field, Mistake> {

@@ -57,6 +57,8 @@ pub struct Function {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
+    /// Other files: where they are named, and how.
+    pub uses: Vec<(usize, String)>,
     pub records: Vec<Record>,
     pub variants: Vec<Variant>,
     pub functions: Vec<Function>,

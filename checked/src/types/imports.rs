@@ -1,4 +1,7 @@
 //! The types of what may be imported. What is not here has none, and is refused.
+//!
+//! Who imports `tane_view` is given 0, or the address of a text in memory that is nobody's else
+//! and not written, until the export that was called has returned: the loader sees to that.
 
 use super::{Type, BYTES, TEXT};
 
@@ -40,6 +43,7 @@ const KNOWN: &[(&str, &[Kind], Type)] = {
         ("getrandom", &[Buffer, Int], Number),
         ("read", &[Fd, Buffer], Number),
         ("write", &[Fd, Bytes], Number),
+        ("tane_view", &[Fd, Int, Int], Type::Object(TEXT, TEXT)),
         ("pread", &[Fd, Buffer, Int], Number),
         ("pwrite", &[Fd, Bytes, Int], Number),
         ("openat", &[Root, Path, Int, Int], Descriptor),

@@ -7,15 +7,14 @@
 //! answered by a byte: whether there is to be another one.
 
 use crate::failure::{Failure, Result};
-use crate::session::passing;
-use crate::session::HOST;
+use crate::passing;
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString, OsString};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{IntoRawFd, OwnedFd};
 use std::rc::Rc;
-use tane_linux::{Errno, Fd, Flags, Stat, Sys, Time};
+use tane_linux::{Errno, Fd, Flags, Host, Stat, Sys, Time};
 
 mod asked;
 mod tell;
@@ -260,7 +259,7 @@ impl Message<'_> {
             is_subvolume: self.long()? != 0,
             content: self.known(|message| {
                 let fd = message.fds.next()?.into_raw_fd();
-                Some(Fd::new(Sys(&HOST), fd))
+                Some(Fd::new(Sys(&Host), fd))
             })?,
         })
     }

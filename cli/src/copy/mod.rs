@@ -6,7 +6,7 @@ mod progress;
 mod report;
 mod sparse;
 
-pub use plan::{plan, plan_file, source, Place};
+pub use plan::{plan, plan_file, source, Operand};
 pub use progress::{Mode as ProgressMode, Progress};
 pub use report::Report;
 pub use sparse::Sparse;

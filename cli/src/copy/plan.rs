@@ -19,14 +19,14 @@ pub struct Plan<'a, 'b, 'g> {
 }
 
 /// A place as the command line has it.
-pub struct Place<'p, 'a> {
+pub struct Operand<'p, 'a> {
     pub root: &'p Root<'a>,
     pub path: &'p [u8],
     /// Its beginning in messages: "disk.img:" or "".
     pub prefix: &'p [u8],
 }
 
-impl Place<'_, '_> {
+impl Operand<'_, '_> {
     /// As the user knows it.
     pub fn shown(&self) -> Vec<u8> {
         [self.prefix, self.path].concat()
@@ -45,9 +45,9 @@ impl Place<'_, '_> {
 /// that is a symlink stands for what it points to. `wish`: a gofer writes, and only that
 /// reaches the destination. `lent`: another process reads these sources.
 pub fn plan<'a, 'b, 'g>(
-    sources: &[Place<'_, 'a>],
+    sources: &[Operand<'_, 'a>],
     more: bool,
-    to: &Place<'_, 'b>,
+    to: &Operand<'_, 'b>,
     wish: Option<Wish<'g>>,
     mut lent: Option<&mut Chosen>,
     follow: bool,
@@ -119,7 +119,7 @@ pub fn plan<'a, 'b, 'g>(
 }
 
 /// Where something without a name goes: a file, which may be there already.
-pub fn plan_file<'b>(to: &Place<'_, 'b>) -> Result<(Destination<'b>, CString)> {
+pub fn plan_file<'b>(to: &Operand<'_, 'b>) -> Result<(Destination<'b>, CString)> {
     let target = resolve(to.root, to.path).map_err(|e| to.fail(e))?;
     match to.root.stat(&target, true).map(|stat| stat.kind()) {
         Ok(Kind::File | Kind::Symlink) | Err(Errno(libc::ENOENT)) if !to.path.ends_with(b"/") => {}
@@ -133,7 +133,7 @@ pub fn plan_file<'b>(to: &Place<'_, 'b>) -> Result<(Destination<'b>, CString)> {
 }
 
 /// The directory that a file goes into, and its name there.
-fn parent_of<'b>(to: &Place<'_, 'b>, target: &[u8]) -> Result<(Destination<'b>, CString)> {
+fn parent_of<'b>(to: &Operand<'_, 'b>, target: &[u8]) -> Result<(Destination<'b>, CString)> {
     let (parent, name, shown) = parts_of(to, target)?;
     let dir = to.root.open_dir(parent);
     let dir = dir.map_err(|e| no_parent(to, parent, &name, e))?;
@@ -141,7 +141,7 @@ fn parent_of<'b>(to: &Place<'_, 'b>, target: &[u8]) -> Result<(Destination<'b>, 
 }
 
 /// The path of that directory, the name, and the directory as the user knows it.
-fn parts_of<'t>(to: &Place, target: &'t [u8]) -> Result<(&'t [u8], CString, Vec<u8>)> {
+fn parts_of<'t>(to: &Operand, target: &'t [u8]) -> Result<(&'t [u8], CString, Vec<u8>)> {
     let Some((parent, name)) = split(target) else {
         return Err(to.fail(Errno(libc::EINVAL)));
     };
@@ -150,7 +150,7 @@ fn parts_of<'t>(to: &Place, target: &'t [u8]) -> Result<(&'t [u8], CString, Vec<
     Ok((parent, name, shown))
 }
 
-fn no_parent(to: &Place, parent: &[u8], name: &CStr, e: Errno) -> Failure {
+fn no_parent(to: &Operand, parent: &[u8], name: &CStr, e: Errno) -> Failure {
     let shown = [to.prefix, parent].concat();
     let (why, name) = (remedy(&shown, e), plain(name.to_bytes()));
     let text = format!("{}: {why} (where {name} should go)", plain(&shown));
@@ -166,14 +166,14 @@ fn destination(dir: Fd<'_>, shown: Vec<u8>) -> Destination<'_> {
 }
 
 /// What a source is; its copy is called `to`, else as it is.
-pub fn source<'a>(place: &Place<'_, 'a>, to: Option<&CStr>, follow: bool) -> Result<Source<'a>> {
+pub fn source<'a>(place: &Operand<'_, 'a>, to: Option<&CStr>, follow: bool) -> Result<Source<'a>> {
     let source = tane_copy::source(place.root, place.path, place.shown(), to, follow);
     source.map_err(|e| place.fail(e))
 }
 
 /// All of them, if another process does not have them open.
 fn open<'a>(
-    sources: &[Place<'_, 'a>],
+    sources: &[Operand<'_, 'a>],
     lent: Option<&mut Chosen>,
     to: Option<&CStr>,
     follow: bool,

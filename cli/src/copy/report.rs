@@ -4,9 +4,9 @@ mod failed;
 
 use super::progress::Progress;
 use crate::failure::{remedy, Failure, SOME_FAILED};
-use crate::guard;
 use crate::interrupt;
 use crate::names;
+use crate::session::guard;
 use crate::tell;
 use failed::Failed;
 use serde_json::{json, Map, Value};

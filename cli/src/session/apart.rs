@@ -2,15 +2,17 @@
 //! goes on afterwards: a look, before it is known which files the command needs, or one
 //! of several steps. Who asks has no Linux.
 
-use crate::args::Global;
+use super::child;
 use crate::failure::{Failure, Result, NO_IMAGE};
 use crate::names::plain;
+use crate::session::{servers, Global};
 use crate::{interrupt, tell};
 use std::fs::File;
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use tane::jail::Tied;
 
 /// Longest answer, in bytes. Whoever answers may have been taken over.
 const LONGEST: usize = 64 << 10;
@@ -79,24 +81,30 @@ fn code_of(failure: &Failure) -> u8 {
 }
 
 /// A child that does this, and its pipe to here. What it returns is its exit code.
-fn start(what: &str, work: impl FnOnce(&File) -> u8) -> Result<(i32, PipeReader)> {
+fn start(what: &str, work: impl FnOnce(&File) -> u8) -> Result<(Tied, PipeReader)> {
     let fail = |e: io::Error| failed(what, &e);
     let (reader, writer) = io::pipe().map_err(fail)?;
-    // SAFETY: no kernel runs yet. The only other thread waits for signals, and holds
-    // nothing that the child could wait for.
-    match unsafe { libc::fork() } {
-        -1 => Err(fail(io::Error::last_os_error())),
-        0 => {
+    match child::tied().map_err(fail)? {
+        None => {
+            // With it open, the child would write to nobody when its parent is gone.
             drop(reader);
-            // SAFETY: no memory involved. It ends with who asks.
-            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
             let writer = File::from(std::os::fd::OwnedFd::from(writer));
-            let done = std::panic::AssertUnwindSafe(|| work(&writer));
-            let code = std::panic::catch_unwind(done).unwrap_or(NO_IMAGE);
-            // SAFETY: ends the process. What it has open is the host's to close.
-            unsafe { libc::_exit(code.into()) }
+            let work = || {
+                let _told = Farewell;
+                work(&writer)
+            };
+            child::run_coded(work, NO_IMAGE)
         }
-        child => Ok((child, reader)),
+        Some(child) => Ok((child, reader)),
+    }
+}
+
+/// Told to servers at its end, also by a panic.
+struct Farewell;
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        servers::farewell();
     }
 }
 
@@ -104,7 +112,7 @@ fn start(what: &str, work: impl FnOnce(&File) -> u8) -> Result<(i32, PipeReader)
 /// it gets these signals.
 fn answer_of(
     what: &str,
-    child: i32,
+    child: Tied,
     mut reader: PipeReader,
     mut signals: Option<PipeReader>,
 ) -> Result<(Vec<u8>, ExitStatus)> {
@@ -124,7 +132,7 @@ fn answer_of(
         let got = signals.as_mut().filter(|_| both[1].revents != 0);
         if got.is_some_and(|signals| signals.read(&mut signal).is_ok_and(|n| n == 1)) {
             // SAFETY: no memory involved. It was not waited for: it has its number.
-            unsafe { libc::kill(child, signal[0].into()) };
+            unsafe { libc::kill(child.pid(), signal[0].into()) };
         }
         if both[0].revents == 0 {
             continue;
@@ -142,9 +150,9 @@ fn answer_of(
     // SAFETY: a child of ours; a live int.
     unsafe {
         if read.is_err() {
-            libc::kill(child, libc::SIGKILL);
+            libc::kill(child.pid(), libc::SIGKILL);
         }
-        libc::waitpid(child, &raw mut status, 0);
+        libc::waitpid(child.pid(), &raw mut status, 0);
     }
     read.map_err(|e| failed(what, &e))?;
     Ok((said, ExitStatus::from_raw(status)))

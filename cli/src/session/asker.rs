@@ -2,7 +2,7 @@
 //! has the terminal for its input and meets no image. This process, where Linux is, then
 //! reads nothing that is typed, and takes lines one at a time, as answers to what it asked.
 
-use super::gofer::keep_only;
+use super::child::{self, keep_only, End};
 use super::secrets::typed;
 use crate::interrupt;
 use std::ffi::OsStr;
@@ -37,20 +37,7 @@ pub fn start() -> io::Result<()> {
         return Ok(());
     }
     let ((questions, ask), (hear, answers)) = (io::pipe()?, io::pipe()?);
-    // SAFETY: no kernel runs yet. The only other thread waits for signals, and holds
-    // nothing that the child could wait for.
-    match unsafe { libc::fork() } {
-        -1 => return Err(io::Error::last_os_error()),
-        0 => {
-            drop((ask, hear));
-            // Whatever happens, it does not go on as its parent.
-            let serve = || serve(questions, answers);
-            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(serve));
-            // SAFETY: ends the process.
-            unsafe { libc::_exit(0) }
-        }
-        _ => {}
-    }
+    child::start(End::Unheard, || serve(questions, answers))?;
     let null = std::fs::File::open("/dev/null")?;
     // SAFETY: nobody reads standard input yet.
     if unsafe { libc::dup2(null.as_raw_fd(), libc::STDIN_FILENO) } < 0 {

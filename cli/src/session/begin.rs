@@ -1,8 +1,8 @@
 //! What a session is begun with: which images it opens, and how, and what is shared with it.
 
 use super::{declare, host_files, jail, whole, Access, Needs};
-use crate::args::Global;
 use crate::failure::{Failure, Result};
+use crate::session::Global;
 use crate::shell::Named;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

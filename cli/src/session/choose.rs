@@ -1,8 +1,8 @@
 //! Which of an image's volumes an address means.
 
 use super::machine::Machine;
-use crate::args::Global;
 use crate::failure::{Failure, Result};
+use crate::session::Global;
 use std::path::PathBuf;
 use tane::{ImagePath, Volumes};
 

@@ -1,8 +1,8 @@
 //! An end of a copy or comparison: an image, or the host.
 
 use super::{Access, Session, HOST};
-use crate::args::Global;
 use crate::failure::Result;
+use crate::session::Global;
 use tane::Address;
 use tane_linux::{Root, Sys};
 
@@ -33,11 +33,11 @@ impl End {
         }
     }
 
-    /// Where the host has the bytes of an image's files: see [`Session::place`].
-    pub fn place(&self) -> Option<&tane::Place> {
+    /// Where the host has the bytes of an image's files: see [`Session::host_blocks`].
+    pub fn host_blocks(&self) -> Option<&tane::HostBlocks> {
         match self {
             End::Host => None,
-            End::Image(session) => session.place(),
+            End::Image(session) => session.host_blocks(),
         }
     }
 

@@ -2,56 +2,62 @@
 //! that becomes the image, and a socket to this process, which reads what goes in; it opens
 //! nothing, boots one Linux, and enters the jail of `cat` before that sees the disk.
 
-use super::gofer::keep_only;
+use super::child::{fork, keep_only, run, End, Forked};
 use super::machine::no_start;
 use super::{jail, memory, Machine};
-use crate::args::Global;
 use crate::copy::gofer::filler::{self, Filling, Refusal};
 use crate::copy::gofer::lender::{Lent, Loan};
 use crate::failure::{Failure, Result, NO_IMAGE};
+use crate::session::Global;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use tane::jail::Jail;
 use tane_copy::{Destination, Observer, SenderBy};
 use tane_make::{into_new, Error, Order};
 
 /// Those that have nothing to do yet.
-static FILLERS: Mutex<Vec<filler::Filler>> = Mutex::new(Vec::new());
+static FILLERS: Mutex<Vec<(PathBuf, filler::Filler)>> = Mutex::new(Vec::new());
 
-/// The file in which file systems are made, and how many of them Linux fills.
+/// How many file systems are made, and the files in which Linux fills them: one of each that
+/// is made so.
 #[derive(Debug)]
 pub struct Fills {
-    pub file: File,
     pub systems: usize,
+    pub files: Vec<(PathBuf, File)>,
+}
+
+impl Fills {
+    /// What each kind of file system is filled in, if it is.
+    pub fn of(
+        files: impl Iterator<Item = tane_make::Result<Option<(PathBuf, File)>>>,
+    ) -> Result<Fills> {
+        let all = files.collect::<tane_make::Result<Vec<_>>>()?;
+        Ok(Fills {
+            systems: all.len(),
+            files: all.into_iter().flatten().collect(),
+        })
+    }
 }
 
 /// Start them. Before the jail is entered.
 pub(super) fn start(fills: Fills, kernels: &[&Path], global: &Global) -> Result<()> {
     let fail = |e: io::Error| Failure::image(format!("the process that writes the image: {e}"));
-    let Fills { file, systems } = fills;
-    for _ in 0..systems {
+    for (name, file) in fills.files {
         let loan = Loan::new().map_err(fail)?;
         let (near, far) = UnixStream::pair().map_err(fail)?;
         let far = OwnedFd::from(far);
-        // SAFETY: no kernel runs yet. The only other thread waits for signals, and holds
-        // nothing that the child could wait for.
-        match unsafe { libc::fork() } {
-            -1 => return Err(fail(io::Error::last_os_error())),
-            0 => {
-                let work = || serve(&File::from(far), loan, file, kernels, global);
-                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-                // SAFETY: ends the process.
-                unsafe { libc::_exit(0) }
-            }
-            _ => {
-                let new = filler::Filler::new(near, loan.lend()).map_err(fail)?;
-                FILLERS.lock().unwrap_or_else(|e| e.into_inner()).push(new);
-            }
+        match fork(End::Killed).map_err(fail)? {
+            Forked::Child => run(|| serve(&File::from(far), loan, file, kernels, global)),
+            Forked::Starter => {}
         }
+        drop(far);
+        let new = filler::Filler::new(near, loan.lend()).map_err(fail)?;
+        let mut all = FILLERS.lock().unwrap_or_else(|e| e.into_inner());
+        all.push((name, new));
     }
     Ok(())
 }
@@ -64,11 +70,8 @@ fn serve(
     kernels: &[&Path],
     global: &Global,
 ) -> io::Result<()> {
-    // SAFETY: no memory involved. It ends with who asks, and has no terminal.
-    unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        libc::setsid();
-    }
+    // SAFETY: no memory involved. It has no terminal.
+    unsafe { libc::setsid() };
     let memory: Lent = loan.borrow()?;
     keep_only(vec![socket.as_raw_fd(), file.as_raw_fd()])?;
     // What is wrong is told when there is somebody who asks.
@@ -115,14 +118,16 @@ fn fill(filling: &mut Filling, order: &Order, file: File, global: &Global) -> Re
     )?)
 }
 
-/// Has one of them do it; None: there is none.
+/// Has one of them do it that has the file of this name; None: there is none.
 pub fn fill_elsewhere(
+    name: &Path,
     order: &Order,
     observer: &dyn Observer,
     emit: &dyn Fn(SenderBy<'_>),
 ) -> Option<Result<()>> {
     let mut fillers = FILLERS.lock().unwrap_or_else(|e| e.into_inner());
-    let filler = fillers.pop()?;
+    let at = fillers.iter().position(|(known, _)| known == name)?;
+    let (_, filler) = fillers.remove(at);
     drop(fillers);
     let done = filler.fill(&order.to_bytes(), observer, emit);
     Some(done.map_err(|refusal| match refusal.code {

@@ -10,19 +10,18 @@ mod programs;
 mod sessions;
 
 pub use needs::Needs;
-pub use sessions::{
-    begin_session, confines_session, enter_before, enter_session, is_kept_from, Shared,
-};
+pub use sessions::{begin_session, enter_before, enter_session, is_kept_from, Shared};
 
+use super::confined::confine_session;
 use super::machine::{kernel_image, plain_image, tiny_image};
 use super::{
     asker, filler, gofer, held, is_host_kernel, lower, memory, namer, opener, scratch, servers,
-    target, teller, traced, Access,
+    target, teller, traced, whole, Access,
 };
-use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::inherited;
-use std::path::{Path, PathBuf};
+use crate::session::Global;
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 use tane::jail::Jail;
@@ -95,9 +94,9 @@ pub(super) fn enter(
 ) -> Result<()> {
     if is_off(global) {
         return with(
-            |state| match state.needs.as_ref().is_some_and(|n| n.programs) {
-                true => programs::start(None, global),
-                false => Ok(()),
+            |state| match state.needs.as_ref().filter(|needs| needs.programs) {
+                Some(needs) => programs::start(None, needs.fed, global),
+                None => Ok(()),
             },
         );
     }
@@ -126,12 +125,13 @@ pub(super) fn enter(
         let mut beside = Vec::new();
         for global in &all {
             for image in &global.with {
-                allow_image(&mut jail, image, needs.session.unwrap_or(access), global);
-                beside.push(image.clone());
+                let access = needs.session.unwrap_or(access);
+                allow_image(&mut jail, image, access, global);
+                beside.push((image.clone(), writes(access, global)));
             }
             for at in lower::named(global)? {
                 allow_image(&mut jail, &at.image, Access::Read, global);
-                beside.push(at.image);
+                beside.push((at.image, false));
             }
         }
         needs.trees.retain(|path| path.exists());
@@ -142,6 +142,9 @@ pub(super) fn enter(
         if let Some(making) = needs.makes.take() {
             let fail = |e| Failure::image(format!("the process that gives names: {e}"));
             namer::start(making).map_err(fail)?;
+        }
+        if let Some(image) = needs.shown.take() {
+            programs::start_shower(&image, &needs, global)?;
         }
         needs.lent.retain(|path| path.exists());
         if let Some(terms) = needs.lends.take() {
@@ -194,13 +197,13 @@ pub(super) fn enter(
                 target::look_at_temporary_files();
             }
         }
-        let named = needs.named();
-        let remote = named.chain(&beside).filter(|image| is_remote(image));
+        let named = needs.opened(global).into_iter().chain(beside);
+        let remote = named.filter(|(image, _)| is_remote(image));
         let logins = all.iter().flat_map(|global| global.logins.iter().cloned());
-        servers::start(remote.map(PathBuf::as_path), logins)?;
+        servers::start(remote, logins)?;
         inherited::forget_proxies();
         if needs.programs {
-            programs::start(Some(programs::jail(&needs, global)?), global)?;
+            programs::start(Some(programs::jail(&needs, global)?), needs.fed, global)?;
         }
         // What does not exist is the verb's to complain about.
         for path in needs.sources.iter().filter(|p| p.exists()) {
@@ -231,6 +234,9 @@ pub(super) fn enter(
             }
         }
         jail.enter().map_err(failure)?;
+        if needs.session.is_some() {
+            confine_session();
+        }
         state.needs = Some(needs);
         Ok(())
     })
@@ -359,14 +365,9 @@ pub(super) fn limit_memory(jail: &mut Jail, global: &Global) {
     }
 }
 
-/// A file, as an image.
-fn whole(image: &Path) -> ImagePath {
-    ImagePath {
-        image: image.into(),
-        selector: None,
-        path: b"/".to_vec(),
-        within: None,
-    }
+/// Whether an image itself is written, rather than an overlay.
+fn writes(access: Access, global: &Global) -> bool {
+    access == Access::Write && !global.forgets() && global.overlay.is_none()
 }
 
 /// The files that an image consists of, as far as its first bytes tell.

@@ -8,9 +8,9 @@ mod undo;
 
 use super::image::{mount, Opened};
 use super::machine::Machine;
-use super::{jail, secrets, Access, Here};
-use crate::args::Global;
+use super::{confines_session, jail, secrets, Access, Here};
 use crate::failure::{Failure, Result, SOME_FAILED};
+use crate::session::Global;
 use crate::tell;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -323,7 +323,7 @@ impl Inner {
         self.bury_the_dead();
         let own = self.options_for(&file);
         let global = own.as_ref().unwrap_or(global);
-        if !jail::confines_session() {
+        if !confines_session() {
             // The files that a first line names.
             let _ = self.secrets(global);
         }

@@ -2,8 +2,8 @@
 //! shows them.
 
 use super::Access;
-use crate::args::Global;
 use crate::failure::{Failure, Result};
+use crate::session::Global;
 use tane::{layer_of, ImagePath};
 
 /// Those of an image that is about to be opened.

@@ -1,8 +1,9 @@
 //! A kernel of our own, and the image that is its disk.
 
 use super::{is_host_kernel, memory, nested, opening, prepared, traced, whole, Access};
-use crate::args::Global;
+use crate::args::installed_kernels;
 use crate::failure::{Failure, Result};
+use crate::session::Global;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -315,11 +316,16 @@ pub(super) fn kernel_image(global: &Global) -> Result<PathBuf> {
         Ok(_) => Errno(libc::EISDIR),
         Err(e) => Errno(e.raw_os_error().unwrap_or(libc::EIO)),
     };
+    let names: Vec<_> = installed_kernels()
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    let others = format!(
+        "leave the option out for the one installed; by their names there are {}",
+        names.join(", ")
+    );
     let (whose, remedy) = match (&global.kernel, std::env::var_os("TANE_IMAGE")) {
-        (Some(_), _) => (
-            "that --kernel names",
-            "leave the option out for the one installed",
-        ),
+        (Some(_), _) => ("that --kernel names", others.as_str()),
         (None, Some(_)) => ("that TANE_IMAGE names", "unset it for the one installed"),
         (None, None) => ("of this installation", "install tane's kernel images"),
     };

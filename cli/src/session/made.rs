@@ -1,8 +1,8 @@
 //! A new file of the host that a command fills: in a session, whose jail has no names, its
 //! gofer makes it, and gives it its name when it is complete.
 
+use super::confined::confines_session;
 use super::gofer::gofer;
-use super::jail::confines_session;
 use super::namer;
 use crate::copy::gofer::{Finish, Gofer};
 use crate::failure::{Failure, Result, SOME_FAILED};

@@ -2,7 +2,7 @@
 //! once, so a page of it that is kept serves nobody, and Linux keeps pages until it
 //! has no others: all the memory it was given would be in use after as many bytes.
 
-use crate::args::Global;
+use crate::session::Global;
 
 /// What Linux and its file systems need for themselves, with room for enough pages
 /// that reading, writing and the disk do not wait for each other.

@@ -1,12 +1,17 @@
 //! An image that is open: a kernel that serves it and the root of its files.
 
+mod access;
 pub mod apart;
 mod asker;
 mod begin;
+pub mod child;
 mod choose;
+pub mod confined;
 mod end;
 mod filler;
+mod global;
 mod gofer;
+pub mod guard;
 mod held;
 mod here;
 mod image;
@@ -23,7 +28,6 @@ mod network;
 mod opener;
 mod opening;
 mod parts;
-pub mod passing;
 mod prepared;
 mod redo;
 mod rootfs;
@@ -31,19 +35,24 @@ pub mod saved;
 mod scratch;
 mod secrets;
 mod servers;
+pub mod spare;
 mod target;
 mod teller;
 pub mod traced;
 mod unmountable;
 pub mod victim;
 
+use access::{host_files, whole};
+pub use access::{is_host_kernel, Access, HOST};
 pub use asker::abandon as release_terminal;
 #[cfg(feature = "fuse")]
 pub use asker::end as end_questions;
 pub use begin::{begin, begun_with, declare_images, Written};
+pub use confined::confines_session;
 pub use end::End;
 pub use filler::{fill_elsewhere, Fills};
-pub use gofer::{gofer, keep_only, lender};
+pub use global::Global;
+pub use gofer::{gofer, lender};
 pub use held::{
     open as open_held, source as open_source, source_in as open_source_in, spool,
     told as told_source,
@@ -52,8 +61,8 @@ pub use here::Here;
 use image::open_image;
 pub use image::Opened;
 pub use jail::{
-    begin_making, confines_session, declare, enter_before, is_kept_from, is_off as is_without_jail,
-    without_linux, Needs,
+    begin_making, declare, enter_before, is_kept_from, is_off as is_without_jail, without_linux,
+    Needs,
 };
 pub use kept::{Kept, OnlyReads};
 pub use listed::{kind_of, Listed};
@@ -61,8 +70,8 @@ pub use machine::{Content, Machine};
 pub use made::{New, There};
 pub use namer::{end as end_of_making, finish, Making};
 pub use network::{
-    attach as attach_network, begin as begin_network, begin_wire, impair as impair_network, Plug,
-    WayOut,
+    attach as attach_network, attach_or_loop, begin as begin_network, begin_wire,
+    impair as impair_network, with_network, Plug, WayOut,
 };
 pub use parts::{consists_of, is_same_file};
 pub use redo::prepare as write_back_as_a_whole;
@@ -72,10 +81,10 @@ pub use rootfs::{
 };
 pub use scratch::{directory as temporary_directory, place as temporary_place};
 pub use secrets::{know as know_secrets, read_once as read_secrets};
+pub use servers::farewell;
 pub use target::{container, lock_replaced, locked, Target, Want};
 pub use teller::{list, start as start_teller, tells, told};
 
-use crate::args::Global;
 use crate::expand::{self, Meant};
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
@@ -83,40 +92,14 @@ use crate::names::plain;
 use crate::tell;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
 use std::sync::Arc;
-use tane::{Address, Files, HostFiles, ImagePath};
-use tane_linux::{Errno, Host, Linux, Root, Sys};
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Access {
-    /// Over an overlay in memory: the image's file does not change.
-    Read,
-    Write,
-}
-
-/// The host's kernel, as a side.
-pub static HOST: Host = Host;
+use tane::{Address, Files, ImagePath};
+use tane_linux::{Errno, Linux, Root, Sys};
 
 /// Serves one image, or (`--kernel host`) a directory of the host.
 pub enum Session {
     Image(Arc<Opened>),
     Directory { path: OsString },
-}
-
-/// True for `--kernel host`: directories stand for images and the host's own
-/// kernel serves them. For comparisons and for tests.
-pub fn is_host_kernel(global: &Global) -> bool {
-    global
-        .kernel
-        .as_deref()
-        .is_some_and(|k| k.as_os_str() == "host")
-}
-
-fn host_files(global: &Global) -> HostFiles {
-    HostFiles {
-        directories_too: is_host_kernel(global),
-    }
 }
 
 fn parse(argument: &OsStr, global: &Global) -> Result<Address> {
@@ -132,16 +115,6 @@ pub fn image_path(argument: &OsStr, global: &Global) -> Result<ImagePath> {
 /// An argument that only makes sense as a whole image, be it inside another.
 pub fn whole_image(argument: &OsStr, global: &Global) -> Result<ImagePath> {
     Ok(image_path(argument, global)?.whole())
-}
-
-/// A file of the host, as an image.
-fn whole(image: &Path) -> ImagePath {
-    ImagePath {
-        image: image.into(),
-        selector: None,
-        path: b"/".to_vec(),
-        within: None,
-    }
 }
 
 fn nested(at: ImagePath, global: &Global) -> Result<ImagePath> {
@@ -227,9 +200,9 @@ impl Session {
 
     /// Where the host has the bytes of the image's files, if they lie unchanged in a file
     /// of the host while this is open.
-    pub fn place(&self) -> Option<&tane::Place> {
+    pub fn host_blocks(&self) -> Option<&tane::HostBlocks> {
         match self {
-            Session::Image(opened) => opened.mount()?.place(),
+            Session::Image(opened) => opened.mount()?.host_blocks(),
             Session::Directory { .. } => None,
         }
     }

@@ -6,7 +6,7 @@
 //! file that is complete, and answers with an errno, or 0. When nobody asks any more, what
 //! is left goes, however the command ended.
 
-use super::gofer::keep_only;
+use super::child::{self, keep_only, End};
 use crate::failure::{Failure, Result, SOME_FAILED};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -38,23 +38,12 @@ static NAMER: Mutex<Option<Namer>> = Mutex::new(None);
 /// Start it. Before the jail is entered.
 pub(super) fn start(making: Making) -> io::Result<()> {
     let (near, far) = UnixStream::pair()?;
-    let (near, far) = (File::from(OwnedFd::from(near)), OwnedFd::from(far));
-    // SAFETY: no kernel runs yet. The only other thread waits for signals, and holds
-    // nothing that the child could wait for.
-    match unsafe { libc::fork() } {
-        -1 => Err(io::Error::last_os_error()),
-        0 => {
-            let work = || serve(File::from(far), &making);
-            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-            // SAFETY: ends the process.
-            unsafe { libc::_exit(0) }
-        }
-        _ => {
-            let mut namer = NAMER.lock().unwrap_or_else(|e| e.into_inner());
-            *namer = Some(Namer { line: near, making });
-            Ok(())
-        }
-    }
+    let line = File::from(OwnedFd::from(near));
+    let work = || serve(OwnedFd::from(far).into(), &making);
+    child::start(End::Unheard, work)?;
+    let mut namer = NAMER.lock().unwrap_or_else(|e| e.into_inner());
+    *namer = Some(Namer { line, making });
+    Ok(())
 }
 
 /// In the child. The terminal's signals are not for it: it cleans up after them.

@@ -4,8 +4,8 @@
 use super::image::mount_volume;
 use super::machine::Machine;
 use super::{apart, jail, traced, whole, Access, Session};
-use crate::args::Global;
 use crate::failure::{Failure, Result};
+use crate::session::Global;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -105,11 +105,7 @@ pub fn mount_outer(
         selector: selector.cloned(),
         ..whole(image.name())
     };
-    let global = Global {
-        fs: None,
-        options: None,
-        ..global.clone()
-    };
+    let global = global.changed(|given| (given.fs, given.options) = (None, None));
     let machine = Machine::of_image(image.clone(), false);
     let mounted = mount_volume(&machine, &at, access, &global);
     mounted.map_err(|failure| machine.explain(failure))

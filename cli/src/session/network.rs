@@ -3,11 +3,11 @@
 //! process gets them connected, and can make none. A wire of the host's is opened before
 //! the jail is entered.
 
-use super::gofer::keep_only;
+use super::child::{self, keep_only, End};
 use super::jail;
-use crate::args::Global;
+use crate::args::{Net, NetAddress};
 use crate::failure::{Failure, Result, SOME_FAILED};
-use crate::network::{Address, Net};
+use crate::session::Global;
 use crate::tell;
 use std::fs::File;
 use std::io;
@@ -46,7 +46,7 @@ pub struct Plug {
     /// A tap interface, or a socket.
     pub net: Net,
     /// Those of the interface.
-    pub addresses: Vec<Address>,
+    pub addresses: Vec<NetAddress>,
     /// By way of whom everything else is reached.
     pub gateways: Vec<IpAddr>,
     /// Where packets are written down.
@@ -149,20 +149,8 @@ pub fn begin(options: &UserNetwork, global: &Global) -> Result<()> {
         _ => fail(e),
     })?;
     tell_ports(options, &broker, global).map_err(fail)?;
-    // SAFETY: no kernel runs yet. The only other thread waits for signals, and holds
-    // nothing that the child could wait for.
-    match unsafe { libc::fork() } {
-        -1 => return Err(fail(io::Error::last_os_error())),
-        0 => {
-            drop(near);
-            let off = jail::is_off(global);
-            let work = || serve(broker, off);
-            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-            // SAFETY: ends the process.
-            unsafe { libc::_exit(0) }
-        }
-        _ => {}
-    }
+    let off = jail::is_off(global);
+    child::start(End::Killed, || serve(broker, off)).map_err(fail)?;
     // Each connection takes a descriptor here.
     Sys(&Host).raise_open_files();
     *LINE.lock().unwrap_or_else(|e| e.into_inner()) = Some(near);
@@ -184,10 +172,7 @@ fn tell_ports(options: &UserNetwork, broker: &Broker, global: &Global) -> io::Re
 /// In the broker, to the end of who asks. The terminal's signals are not for it.
 fn serve(broker: Broker, without_jail: bool) -> io::Result<()> {
     // SAFETY: no memory involved.
-    unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        libc::setsid();
-    }
+    unsafe { libc::setsid() };
     keep_only(broker.descriptors())?;
     Sys(&Host).raise_open_files();
     if !without_jail {
@@ -223,6 +208,25 @@ pub fn attach(kernel: &Kernel) -> Result<Option<WayOut>> {
     Ok(way)
 }
 
+/// The same, or its loopback interface alone.
+pub fn attach_or_loop(kernel: &Kernel) -> Result<Option<WayOut>> {
+    let way = attach(kernel)?;
+    if way.is_none() {
+        let up = kernel.link("lo").and_then(|lo| lo.set_up());
+        up.map_err(|e| Failure::image(format!("the network: {e}")))?;
+    }
+    Ok(way)
+}
+
+/// With the kernel image that has a network, also where the tiny one would do.
+pub fn with_network(global: &Global) -> Result<Global> {
+    let kernel = match &global.kernel {
+        Some(named) => named.clone(),
+        None => tane::default_image().map_err(|e| Failure::image(e.to_string()))?,
+    };
+    Ok(global.changed(|options| options.kernel = Some(kernel)))
+}
+
 fn plug(kernel: &Kernel) -> Result<Option<WayOut>> {
     let wire = WIRE.lock().unwrap_or_else(|e| e.into_inner()).take();
     if let Some(opened) = wire {
@@ -248,7 +252,7 @@ fn plug(kernel: &Kernel) -> Result<Option<WayOut>> {
 fn plug_in(kernel: &Kernel, opened: Opened) -> tane::Result<WayOut> {
     let nic = kernel.add_nic(opened.wire, &NicOptions::default())?;
     kernel.link("lo")?.set_up()?;
-    for Address(address, bits) in &opened.plug.addresses {
+    for NetAddress(address, bits) in &opened.plug.addresses {
         nic.add_address(*address, *bits)?;
     }
     nic.set_up()?;

@@ -2,10 +2,11 @@
 //! was given when it began. That one names a file, and gets a descriptor. It is started for
 //! sessions, whose images it opens, and for who takes container images apart.
 
-use super::gofer::keep_only;
-use super::{jail, passing};
-use crate::args::Global;
+use super::child::{self, keep_only, End};
+use super::jail;
 use crate::failure::{Failure, Result};
+use crate::passing;
+use crate::session::Global;
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
@@ -48,18 +49,9 @@ pub fn start(
     }
     own.hands(true);
     jail::limit_memory(&mut own, global);
-    // SAFETY: no kernel runs yet. The only other thread waits for signals, and holds
-    // nothing that the child could wait for.
-    match unsafe { libc::fork() } {
-        -1 => Err(fail(io::Error::last_os_error())),
-        0 => {
-            let work = || confine(&far, &own).and_then(|()| serve(&far, &own));
-            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-            // SAFETY: ends the process.
-            unsafe { libc::_exit(0) }
-        }
-        _ => Ok(Opener(Mutex::new(near))),
-    }
+    let work = || confine(&far, &own).and_then(|()| serve(&far, &own));
+    child::start(End::Killed, work).map_err(fail)?;
+    Ok(Opener(Mutex::new(near)))
 }
 
 impl Opener {
@@ -84,11 +76,8 @@ fn pair() -> io::Result<(File, File)> {
 }
 
 fn confine(line: &File, own: &Jail) -> io::Result<()> {
-    // SAFETY: no memory involved. It ends with who asks, and has no terminal.
-    unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        libc::setsid();
-    }
+    // SAFETY: no memory involved. It has no terminal.
+    unsafe { libc::setsid() };
     keep_only(vec![line.as_raw_fd()])?;
     own.enter().map(drop).map_err(io::Error::other)
 }

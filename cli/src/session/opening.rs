@@ -1,8 +1,8 @@
 //! What the command line says of how an image is opened, and whom it asks and tells.
 
 use super::{lower, redo, secrets, servers, Access};
-use crate::args::Global;
 use crate::failure::Result;
+use crate::session::Global;
 use crate::tell;
 use tane::{ImageHooks, ImageOptions, ImagePath};
 

@@ -1,6 +1,6 @@
 //! Which files of the host an image consists of.
 
-use crate::args::Global;
+use crate::session::Global;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use tane::images::ImageOptions;

@@ -3,9 +3,9 @@
 
 use super::machine::{boot, kernel_image, tiny_image};
 use super::{jail, nested, opening, redo, traced, Access};
-use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::names::plain;
+use crate::session::Global;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Mutex;
@@ -48,10 +48,7 @@ pub fn get(at: &ImagePath, access: Access, global: &Global) -> Result<BootedImag
     jail::booted(at);
     let mut kernels = at.layers().count();
     // The wait for them is for when their turn comes: this command may have them now.
-    let global = &Global {
-        wait: None,
-        ..global.clone()
-    };
+    let global = &global.changed(|options| options.wait = None);
     for (at, access) in jail::others(at, access, global) {
         kernels += at.layers().count();
         if kernels > MOST {

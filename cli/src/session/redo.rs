@@ -1,9 +1,10 @@
 //! Volumes that are written back as a whole: see [`tane::images::Redo`].
 
 use super::{scratch, Access};
-use crate::args::Global;
+use crate::session::Global;
 use crate::tell;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, OnceLock};
 use tane::images::{redo_path, Redo};
 use tane::ImagePath;
@@ -27,7 +28,8 @@ pub fn prepare(at: &ImagePath, global: &Global) {
     let swept = made.and_then(|redo| {
         let redo = Arc::new(redo);
         let removed = redo.clone();
-        scratch::at_the_end(move || removed.remove())?;
+        let own = redo.descriptor().as_raw_fd();
+        scratch::at_the_end(vec![own], move || removed.remove())?;
         Ok(redo)
     });
     match swept {

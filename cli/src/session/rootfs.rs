@@ -4,11 +4,11 @@
 use super::image::{mount, mount_volume, Opened};
 use super::machine::Machine;
 use super::{jail, Access, Session, HOST};
-use crate::args::Global;
 use crate::copy::{self, Destination, Owner, Progress, ProgressMode, Report, Settings, Source};
 use crate::copy::{SparseMode, To, What};
 use crate::failure::{Failure, Result};
 use crate::interrupt;
+use crate::session::Global;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -33,10 +33,7 @@ const OVERHEAD: u64 = 32;
 pub fn of_image(at: &ImagePath, kept: bool, global: &Global) -> Result<Opened> {
     let global = &match kept {
         true => global.clone(),
-        false => Global {
-            overlay: Some(":memory:".into()),
-            ..global.clone()
-        },
+        false => global.changed(|options| options.overlay = Some(":memory:".into())),
     };
     if kept {
         interrupt::be_orderly();
@@ -89,7 +86,7 @@ pub fn of_directory(dir: &Path, global: &Global) -> Result<Opened> {
         let what = What {
             sources: sources()?,
             excludes: &excludes,
-            place: None,
+            host_blocks: None,
         };
         let progress = Progress::new(ProgressMode::Never, || (0, 0));
         let report = Report::new(progress, false, global.quiet);
@@ -119,10 +116,7 @@ pub fn of_directory(dir: &Path, global: &Global) -> Result<Opened> {
 pub fn of_nothing(global: &Global) -> Result<Machine> {
     let image = Machine::smallest(global)?;
     jail::enter_alone(&image, global)?;
-    let global = &Global {
-        kernel: Some(image),
-        ..global.clone()
-    };
+    let global = &global.changed(|options| options.kernel = Some(image));
     let machine = Machine::alone(global)?;
     jail::close_after_copies(global)?;
     Ok(machine)
@@ -198,10 +192,7 @@ fn in_memory(what: &Path, size: u64, sources: &[&Path], global: &Global) -> Resu
         let remedy = "or make an image of it (tane make-image) and run that";
         return Err(Failure::image(text).remedy(remedy));
     }
-    let global = &Global {
-        memory: Some(global.memory.unwrap_or(needed)),
-        ..global.clone()
-    };
+    let global = &global.changed(|options| options.memory = options.memory.or(Some(needed)));
     jail::enter_copying(sources, global)?;
     let machine = Machine::alone(global)?;
     let mut options = MountOptions::new();

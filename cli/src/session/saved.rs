@@ -3,9 +3,9 @@
 //! process takes for true, and looks no more.
 
 use super::{apart, is_without_jail, jail};
-use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::names::plain;
+use crate::session::Global;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;

@@ -1,10 +1,10 @@
 //! Passphrases and keys of encrypted volumes: from files, or asked for.
 
 use super::asker;
-use crate::args::Global;
 use crate::echo;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
+use crate::session::Global;
 use std::io::{BufRead, IsTerminal, Read, Write};
 use std::os::fd::RawFd;
 use std::path::Path;

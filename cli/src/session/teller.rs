@@ -1,11 +1,12 @@
 //! Who reads directories of the host for a process with Linux: one without, which tells all
 //! that is in one and hears nothing; of a session, which directory it is.
 
-use super::gofer::keep_only;
-use super::jail::{self, confines_session};
-use crate::args::Global;
+use super::child::{self, keep_only, End};
+use super::confined::confines_session;
+use super::jail;
 use crate::compare::told::{answer, ask, tell, Told, Wanted};
 use crate::failure::{Failure, Result};
+use crate::session::Global;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -113,27 +114,17 @@ fn fork(
 ) -> Result<File> {
     let fail = |e: io::Error| Failure::image(format!("the process that reads on the host: {e}"));
     let (near, far) = UnixStream::pair().map_err(fail)?;
-    // SAFETY: no kernel runs yet. The only other thread waits for signals, and holds
-    // nothing that the child could wait for.
-    match unsafe { libc::fork() } {
-        -1 => Err(fail(io::Error::last_os_error())),
-        0 => {
-            let line = File::from(OwnedFd::from(far));
-            let work = || work(&line, &confine(&line, places, global)?);
-            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-            // SAFETY: ends the process.
-            unsafe { libc::_exit(0) }
-        }
-        _ => Ok(OwnedFd::from(near).into()),
-    }
+    let teller = child::start(End::Killed, || {
+        let line = File::from(OwnedFd::from(far));
+        work(&line, &confine(&line, places, global)?)
+    });
+    teller.map_err(fail)?;
+    Ok(OwnedFd::from(near).into())
 }
 
 fn confine(line: &File, places: &[PathBuf], global: &Global) -> io::Result<Jail> {
-    // SAFETY: no memory involved. It ends with who listens, and has no terminal.
-    unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        libc::setsid();
-    }
+    // SAFETY: no memory involved. It has no terminal.
+    unsafe { libc::setsid() };
     keep_only(vec![line.as_raw_fd()])?;
     Sys(&Host).raise_open_files();
     let mut own = Jail::new();

@@ -7,8 +7,8 @@
 
 use super::is_without_jail;
 use super::machine::{builder_of_any, no_start};
-use crate::args::Global;
 use crate::failure::{Failure, Result};
+use crate::session::Global;
 use std::mem::ManuallyDrop;
 use std::sync::{Mutex, MutexGuard};
 use tane::Kernel;
@@ -34,6 +34,8 @@ pub struct Plan {
     pub events: Vec<String>,
     /// Whether it is where the function returns; where, and what is kept.
     pub probes: Vec<(bool, String, String)>,
+    /// Programs of BPF: names of files, and what is in them.
+    pub programs: Vec<(String, Vec<u8>)>,
     pub stacks: bool,
 }
 
@@ -147,6 +149,9 @@ fn prepare_recorder(lab: &'static Lab, request: &Request) -> tane_lab::Result<Re
             false => recording.probe(place, fields),
         };
     }
+    for (name, object) in &plan.programs {
+        recording = recording.programs(name, object);
+    }
     if request.from == From::Boot {
         recording = recording.since_boot();
     }
@@ -232,8 +237,8 @@ fn failure(error: Error) -> Failure {
 
 /// No kernel image that can be recorded.
 pub fn no_lab(what: &str) -> Failure {
-    let remedy = "it takes the kernel image lab: cargo run -q -p xtask -- kernel --config lab \
-                  builds it, as build/images/tane-lab.elf, and it lies beside the others or \
-                  is named by --kernel";
+    let remedy = "it takes the kernel image lab: --kernel lab, where that is installed, or \
+                  tane kernel build --base lab -o my-lab.elf builds it, and \
+                  --kernel ./my-lab.elf names it";
     Failure::image(what).remedy(remedy)
 }

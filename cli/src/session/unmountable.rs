@@ -2,8 +2,8 @@
 
 use super::machine::Machine;
 use super::Access;
-use crate::args::Global;
 use crate::failure::{Failure, Result};
+use crate::session::Global;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use tane::{FileSystem, ImagePath, Volume};

@@ -2,12 +2,12 @@
 //! in a jail that closes before that sees a byte of an image, and goes back after every
 //! meeting; whoever asks has no Linux, and lets none of them take longer than it may.
 
-use super::gofer::keep_only;
+use super::child::{self, keep_only};
 use super::machine::no_start;
 use super::{is_without_jail, jail};
-use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
+use crate::session::Global;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tane::images::Ram;
-use tane::jail::Jail;
+use tane::jail::{Jail, Tied};
 use tane_hostile::bench::{Bench, How};
 use tane_hostile::calls::{Call, Names};
 use tane_hostile::hunt::{Meets, Met};
@@ -58,7 +58,8 @@ impl Drop for At {
 
 /// Such a process.
 struct Victim {
-    pid: i32,
+    /// Until it has been waited for.
+    child: Option<Tied>,
     socket: UnixStream,
     at: At,
 }
@@ -66,26 +67,26 @@ struct Victim {
 impl Victim {
     /// How it has ended, after its socket has.
     fn ended(mut self) -> String {
-        let (mut status, pid) = (0, std::mem::take(&mut self.pid));
-        // SAFETY: a child of ours, which is not waited for again. One that has ended keeps
-        // its status; one that has only closed its socket does not live on.
+        status_text(self.end().unwrap_or(0))
+    }
+
+    /// One that has ended keeps its status; one that has only closed its socket does not live
+    /// on.
+    fn end(&mut self) -> Option<i32> {
+        let child = self.child.take()?;
+        let mut status = 0;
+        // SAFETY: a child of ours, which is not waited for again; a live int.
         unsafe {
-            libc::kill(pid, libc::SIGKILL);
-            libc::waitpid(pid, &raw mut status, 0);
+            libc::kill(child.pid(), libc::SIGKILL);
+            libc::waitpid(child.pid(), &raw mut status, 0);
         }
-        status_text(status)
+        Some(status)
     }
 }
 
 impl Drop for Victim {
     fn drop(&mut self) {
-        if self.pid > 0 {
-            // SAFETY: a child of ours that was not waited for.
-            unsafe {
-                libc::kill(self.pid, libc::SIGKILL);
-                libc::waitpid(self.pid, std::ptr::null_mut(), 0);
-            }
-        }
+        self.end();
     }
 }
 
@@ -138,22 +139,12 @@ impl<'a> Victims<'a> {
         self.started += 1;
         let at = At::new().map_err(fail)?;
         let (near, far) = UnixStream::pair().map_err(fail)?;
-        let far = OwnedFd::from(far);
-        // SAFETY: no kernel runs in this process. The only other thread waits for signals,
-        // and holds nothing that the child could wait for.
-        let victim = match unsafe { libc::fork() } {
-            -1 => return Err(fail(io::Error::last_os_error())),
-            0 => {
-                let work = || self.serve(&File::from(far), at.get());
-                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-                // SAFETY: ends the process.
-                unsafe { libc::_exit(0) }
-            }
-            pid => Victim {
-                pid,
-                socket: near,
-                at,
-            },
+        let far = File::from(OwnedFd::from(far));
+        let child = child::start_tied(|| self.serve(&far, at.get()));
+        let victim = Victim {
+            child: Some(child.map_err(fail)?),
+            socket: near,
+            at,
         };
         drop(far);
         match self.hear(&victim, START, |mut socket| wire::ready(&mut socket))? {
@@ -196,11 +187,8 @@ impl<'a> Victims<'a> {
 
     /// In the child. An error: nobody asks any more.
     fn serve(&self, mut socket: &File, at: &AtomicU32) -> io::Result<()> {
-        // SAFETY: no memory involved. It ends with who asks, and has no terminal.
-        unsafe {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            libc::setsid();
-        }
+        // SAFETY: no memory involved. It has no terminal.
+        unsafe { libc::setsid() };
         keep_only(vec![socket.as_raw_fd()])?;
         let bench = match self.prepare() {
             Ok((bench, names)) => {

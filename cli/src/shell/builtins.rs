@@ -2,10 +2,10 @@
 
 use super::line::Own;
 use super::run::{Shell, Step};
-use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::names;
 use crate::output::Output;
+use crate::session::Global;
 use crate::session::{image_path, inner_path, Access, Here, Session};
 use serde_json::Map;
 use std::ffi::{OsStr, OsString};

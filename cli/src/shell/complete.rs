@@ -2,9 +2,9 @@
 
 use super::lexer;
 use super::line::grammar;
-use crate::args::Global;
 use crate::interrupt;
 use crate::names::shown;
+use crate::session::Global;
 use crate::session::{address, kind_of, list, tells, Access, End};
 use reedline::{CompletionResult, Span, Suggestion};
 use std::ffi::{OsStr, OsString};

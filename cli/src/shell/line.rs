@@ -1,10 +1,11 @@
 //! What a line can be: the verbs of the command line, and what a session has of
 //! its own.
 
-use crate::args::Global;
+use crate::args::Options;
 use crate::command_line::Verb;
 use crate::failure::{Failure, Result};
 use crate::options_first::options_first;
+use crate::session::Global;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -164,7 +165,7 @@ impl Line {
 
     /// The line's options on top of the session's, as they are meant in `dir`.
     pub fn options(&self, base: &Global, dir: &Path) -> Result<Global> {
-        let Global {
+        let Options {
             kernel,
             memory,
             cpus,
@@ -181,7 +182,6 @@ impl Line {
             sector_size,
             verity,
             wait,
-            logins: _,
             no_jail,
             time_limit,
             hang_limit,
@@ -189,11 +189,7 @@ impl Line {
             json,
             quiet,
             verbose,
-            kept: _,
-            copies: _,
-            alone: _,
-            runs: _,
-        } = self.global.clone();
+        } = (*self.global).clone();
         let whole = kernel.is_some() || memory.is_some() || cpus.is_some() || append.is_some();
         if whole
             || no_jail
@@ -220,7 +216,7 @@ impl Line {
         global.verbose |= verbose;
         global.wait = wait.or(global.wait);
         if own {
-            global = Global {
+            *global = Options {
                 fs,
                 options,
                 format,
@@ -232,7 +228,7 @@ impl Line {
                 key_file,
                 sector_size,
                 verity,
-                ..global
+                ..(*global).clone()
             };
             absolute(&mut global, dir)?;
         }
@@ -241,7 +237,7 @@ impl Line {
 }
 
 /// What names files of the host, from `dir`, must mean the same after `lcd`.
-pub fn absolute(global: &mut Global, dir: &Path) -> Result<()> {
+pub fn absolute(options: &mut Options, dir: &Path) -> Result<()> {
     let one = |path: &mut PathBuf| {
         let is_file = path.as_os_str() != "-" && path.as_os_str() != ":memory:";
         if is_file && !is_remote(path) {
@@ -251,14 +247,14 @@ pub fn absolute(global: &mut Global, dir: &Path) -> Result<()> {
         Ok(())
     };
     let single = [
-        &mut global.overlay,
-        &mut global.passphrase_file,
-        &mut global.key_file,
+        &mut options.overlay,
+        &mut options.passphrase_file,
+        &mut options.key_file,
     ];
     single.into_iter().flatten().try_for_each(one)?;
-    global.trust.iter_mut().try_for_each(one)?;
-    global.with.iter_mut().try_for_each(one)?;
-    global.lower.iter_mut().try_for_each(one)
+    options.trust.iter_mut().try_for_each(one)?;
+    options.with.iter_mut().try_for_each(one)?;
+    options.lower.iter_mut().try_for_each(one)
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 
 use super::lexer::{self, Word, Words};
 use super::line::{Line, Own, What};
-use crate::args::Global;
 use crate::command_line::Verb;
 use crate::session::Access;
+use crate::session::Global;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
 //! Patterns of a line: words that stand for files, unless they are quoted.
 
 use super::lexer::{Word, Words};
-use crate::args::Global;
 use crate::expand::{self, Tree};
 use crate::failure::{Failure, Result, SOME_FAILED, USAGE};
 use crate::names::plain;
+use crate::session::Global;
 use crate::session::{address, tells, Access, Listed, Session, HOST};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

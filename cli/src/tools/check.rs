@@ -1,7 +1,7 @@
 //! Checking file systems, by each one's own fsck.
 
-use super::{tool, Tool};
 use crate::failure::{Failure, Result, SOME_FAILED};
+use crate::programs::{tool, Tool};
 use std::path::Path;
 
 /// What came of it.

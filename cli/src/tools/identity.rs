@@ -1,7 +1,8 @@
 //! Names and UUIDs of file systems that are there, by each one's own program.
 
-use super::{check, tool, Tool};
+use super::check;
 use crate::failure::{Failure, Result, SOME_FAILED};
+use crate::programs::{tool, Tool};
 use std::path::Path;
 
 const BTRFSTUNE: Tool = tool("btrfstune", "btrfs-progs");

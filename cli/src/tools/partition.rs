@@ -1,7 +1,7 @@
 //! Partition tables, by sfdisk.
 
-use super::Tool;
 use crate::failure::{Failure, Result, SOME_FAILED};
+use crate::programs::Tool;
 use std::path::Path;
 
 const SFDISK: Tool = Tool {

@@ -2,8 +2,8 @@
 //! smaller: raw files and qcow2 grow with it.
 
 use super::partition;
-use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
+use crate::session::Global;
 use crate::session::{container, locked, Access, Target};
 use serde::{Deserialize, Serialize};
 use std::fs::File;

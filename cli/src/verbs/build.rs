@@ -1,11 +1,12 @@
-//! tane build: a module of machine code that the checker accepts, made of C, WebAssembly or TL.
+//! tane build: a module of machine code that the checker accepts, made of C, C++, WebAssembly or TL.
 
 mod typed;
 
-use crate::args::{parse_size, Global};
+use crate::args::parse_size;
 use crate::failure::{Failure, Result, NO_IMAGE, SOME_FAILED};
 use crate::names;
 use crate::output::Output;
+use crate::session::Global;
 use serde_json::json;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -15,13 +16,14 @@ use std::path::{Path, PathBuf};
 use tane_checked::Module;
 use tane_checked_build::{libc, Error, Options};
 
-/// Make a module of machine code that `check` accepts, of C, WebAssembly or TL
+/// Make a module of machine code that `check` accepts, of C, C++, WebAssembly or TL
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   tane build tool.c                       makes tool.tmod
   tane build -o tool.tmod a.c b.c -D FAST -I include
   tane build tool.c --import progress     a function that your own loader provides
+  tane build tool.cpp                     of C++, without exceptions, RTTI and its library
   tane build tool.tl                      of TL, a small language whose modules keep types
   tane build --reformat tool.tl           lays it out anew, in its place
   tane build --make-libc musl-1.2.3 -o musl      a C library, made once, of musl's sources
@@ -29,9 +31,11 @@ Examples:
   tane build program.wasm                  WebAssembly, of any compiler
 
 A source that ends in .tl is a program of TL (docs/tl.md), one in .tasm typed assembly, as
-`tane check --disassemble` prints it; either is a module by itself and takes no compiler.
+`tane check --disassemble` prints it; either is a module by itself (TL with the files that it
+uses) and takes no compiler.
 Without --libc the sources are freestanding C. With it they are programs, of more files of C
 and -D, -I and -O as their own Makefiles have; what that library has not is told by the linker.
+What gcc takes for C++ by its name (.cpp, .cc, .cxx and their like) is C++, freestanding too.
 The host's gcc and as compile it; nothing of them is trusted: what comes out is checked as
 any other module is. The functions of <tane/module.h>, system calls of the kernel that the
 module will run beside, are imports without further words. What is not supported is an
@@ -44,7 +48,7 @@ several results are not exported, and floating-point numbers are passed as their
 Exit codes: 0, it is made; 1, something in the sources is wrong; 3, a
 file cannot be read or written, or there is no gcc.")]
 pub struct Args {
-    /// The sources in C; or one file of WebAssembly, TL or typed assembly
+    /// The sources in C or C++; or one file of WebAssembly, TL or typed assembly
     #[arg(value_name = "FILE", required_unless_present = "make_libc")]
     pub sources: Vec<OsString>,
     /// Where to write the module [default: the first source's name with .tmod]

@@ -1,9 +1,9 @@
 //! tane cat: files to standard output.
 
-use crate::args::Global;
 use crate::failure::Result;
 use crate::interrupt;
 use crate::output::Output;
+use crate::session::Global;
 use crate::session::{for_each_image, Access};
 use std::ffi::OsString;
 use tane_linux::{Errno, Kind, Root};

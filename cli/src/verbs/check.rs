@@ -1,9 +1,9 @@
 //! tane check: whether a module of machine code keeps the rules of docs/checked.md.
 
-use crate::args::Global;
 use crate::failure::{Failure, Result, NO_IMAGE, SOME_FAILED};
 use crate::names;
 use crate::output::Output;
+use crate::session::Global;
 use serde_json::json;
 use std::ffi::OsString;
 use std::io::Read;

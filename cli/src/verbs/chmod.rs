@@ -2,8 +2,8 @@
 
 use super::change::change;
 use super::on_entries;
-use crate::args::Global;
 use crate::failure::Result;
+use crate::session::Global;
 use crate::session::{for_each_image, Access};
 use std::ffi::OsString;
 use std::str::FromStr;

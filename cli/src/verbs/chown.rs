@@ -2,8 +2,8 @@
 
 use super::change::change;
 use super::on_entries;
-use crate::args::Global;
 use crate::failure::{Failure, Result};
+use crate::session::Global;
 use crate::session::{for_each_image, Access};
 use crate::users::Users;
 use std::ffi::OsString;

@@ -2,12 +2,12 @@
 
 mod import;
 
-use crate::args::Global;
 use crate::copy::{Progress, ProgressMode};
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use crate::names;
 use crate::output::Output;
+use crate::session::Global;
 use crate::session::{
     declare, enter_before, image_path, is_same_file, lock_replaced, Access, Making, Needs, New,
     Target,

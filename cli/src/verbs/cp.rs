@@ -4,17 +4,17 @@ mod needs;
 
 use needs::{guard, is_guarded, named, needs, wanted};
 
-use crate::args::Global;
 use crate::copy::gofer::Wish;
 use crate::copy::stream::descriptor;
 use crate::copy::{
-    self, Observer, Owner, Place, Progress, ProgressMode, Report, Settings, Sparse, To, What,
+    self, Observer, Operand, Owner, Progress, ProgressMode, Report, Settings, Sparse, To, What,
 };
 use crate::expand;
 use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED};
 use crate::interrupt;
 use crate::names::{self, plain};
 use crate::output::Output;
+use crate::session::Global;
 use crate::session::{address, declare, gofer, lender, Access, End, Session};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -243,12 +243,12 @@ fn from_stream(args: &Args, number: i32, global: &Global) -> Result<u8> {
     let session = Session::open(&at, Access::Write, global)?;
     let put = |session: &Session| {
         let root = session.root()?;
-        let place = Place {
+        let dest = Operand {
             root: &root,
             path: &at.path,
             prefix: &at.prefix(),
         };
-        let (to, name) = copy::plan_file(&place)?;
+        let (to, name) = copy::plan_file(&dest)?;
         let progress = Progress::new(args.progress, || (0, 0));
         let report = Report::new(progress, global.verbose, global.quiet);
         copy::stream::copy(input, to, &name, settings(args, false), &report);
@@ -290,22 +290,22 @@ fn transfer(
         match source {
             Address::Host(_) => meant.push(source.clone()),
             Address::Image(at) => {
-                let paths = expand::sources(&from_root, at, global)?;
+                let paths = expand::sources(&from_root, at, global.kept.is_session())?;
                 meant.extend(paths.into_iter().map(Address::Image));
             }
         }
     }
     let parts: Vec<_> = meant.iter().map(path_and_prefix).collect();
-    let places: Vec<_> = parts
+    let operands: Vec<_> = parts
         .iter()
-        .map(|(path, prefix)| Place {
+        .map(|(path, prefix)| Operand {
             root: &from_root,
             path,
             prefix,
         })
         .collect();
     let (path, prefix) = path_and_prefix(dest);
-    let place = Place {
+    let dest = Operand {
         root: &to_root,
         path,
         prefix: &prefix,
@@ -327,7 +327,14 @@ fn transfer(
         }
         None => None,
     };
-    let plan = copy::plan(&places, more, &place, wish, lent.as_mut(), args.follow_link);
+    let plan = copy::plan(
+        &operands,
+        more,
+        &dest,
+        wish,
+        lent.as_mut(),
+        args.follow_link,
+    );
     let mut plan = plan?;
     if let To::Here(destination) = &mut plan.to {
         if std::ptr::eq(from, to) {
@@ -344,7 +351,7 @@ fn transfer(
     let what = What {
         sources: plan.sources,
         excludes: &excludes,
-        place: from.place(),
+        host_blocks: from.host_blocks(),
     };
     match (lent, plan.to) {
         (Some(lent), To::Here(to)) => copy::copy_lent(lent, to, settings, &report),

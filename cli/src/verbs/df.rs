@@ -1,9 +1,9 @@
 //! tane df: how full an image is.
 
-use crate::args::Global;
 use crate::failure::Result;
 use crate::names;
 use crate::output::Output;
+use crate::session::Global;
 use crate::session::{for_each_image, Access};
 use crate::show::human;
 use serde_json::Map;

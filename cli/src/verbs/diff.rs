@@ -1,12 +1,12 @@
 //! tane diff: what differs between two images, or an image and a directory.
 
 use super::entry;
-use crate::args::Global;
 use crate::compare::told::{Told, Wanted};
 use crate::compare::{self, Aspect, Aspects, Differences, Entry, Pair, PairVisitor, Top};
 use crate::failure::{Failure, Result};
 use crate::names::{self, shown};
 use crate::output::Output;
+use crate::session::Global;
 use crate::session::{
     self, address, declare, enter_before, image_path, is_without_jail, start_teller, tells, Access,
     End, Needs,

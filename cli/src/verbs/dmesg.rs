@@ -1,8 +1,8 @@
 //! tane dmesg: what the kernel says.
 
-use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
+use crate::session::Global;
 use crate::session::{image_path, is_host_kernel, Access, Machine};
 use serde_json::json;
 use std::ffi::OsString;

@@ -1,10 +1,10 @@
 //! tane du: what takes the room.
 
 use super::entry;
-use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::names;
 use crate::output::Output;
+use crate::session::Global;
 use crate::session::{for_each_image, Access};
 use crate::show::human;
 use crate::tell;

@@ -3,9 +3,9 @@
 mod conditions;
 
 use super::entry;
-use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
+use crate::session::Global;
 use crate::session::{for_each_image, Access};
 use crate::show;
 use crate::tell;

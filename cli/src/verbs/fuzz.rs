@@ -3,14 +3,15 @@
 mod base;
 mod report;
 
-use crate::args::{parse_time, Global};
+use crate::args::parse_time;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use crate::output::Output;
 use crate::session::is_host_kernel;
 use crate::session::victim::Victims;
+use crate::session::Global;
 use crate::tell;
-use base::Place;
+use base::Corpus;
 use clap::ValueEnum;
 use report::{Find, Rates};
 use std::path::{Path, PathBuf};
@@ -156,19 +157,19 @@ fn hunt(args: &Args, global: &Global) -> Result<u8> {
         fstype: fstype.clone(),
     };
     let named = args.corpus.clone();
-    let place = Place::new(named.unwrap_or_else(|| format!("fuzz-{fstype}").into()))?;
-    let sound = place.base(args.image.as_deref(), &fstype, global)?;
+    let corpus = Corpus::new(named.unwrap_or_else(|| format!("fuzz-{fstype}").into()))?;
+    let sound = corpus.base(args.image.as_deref(), &fstype, global)?;
     let mut victims = Victims::new(&how, &sound, args.hang, global);
     let (counts, names) = victims.look()?;
     if !counts && !global.quiet {
         let text = "this kernel image does not count its ways, so calls and their errors guide: \
-                    cargo run -q -p xtask -- kernel --config fuzz builds one that does";
+                    tane kernel build --base fuzz -o fuzz.elf builds one that does";
         tell::note(text);
     }
     let base = Base::new(sound.clone(), base::MAGIC);
     let hunt = Hunt::new(base, &fstype, args.seed, names, how.read_only);
     let mut hunt = hunt.warns(args.warn);
-    let loaded = place.inputs(&sound)?;
+    let loaded = corpus.inputs(&sound)?;
     let began_with = loaded.len();
     loaded.into_iter().for_each(|input| hunt.keep(input));
 
@@ -210,10 +211,10 @@ fn hunt(args: &Args, global: &Global) -> Result<u8> {
         }
         let news = hunt.learn(input.clone(), &met);
         if news.kept && hunt.tried() > 1 {
-            place.keep(&input, &how, hunt.tried(), &sound)?;
+            corpus.keep(&input, &how, hunt.tried(), &sound)?;
         }
         if let Some(fault) = news.found {
-            let find = save(&fault, &input, &met, args, &how, &sound, &place, global)?;
+            let find = save(&fault, &input, &met, args, &how, &sound, &corpus, global)?;
             find.tell(&mut out, global)?;
             finds.push(find);
         }
@@ -231,7 +232,7 @@ fn hunt(args: &Args, global: &Global) -> Result<u8> {
         seed: args.seed,
         took: began.elapsed(),
     };
-    end.tell(&mut out, &place, global)?;
+    end.tell(&mut out, &corpus, global)?;
     out.flush()?;
     if interrupt::requested() {
         return Err(Failure::interrupted());
@@ -251,7 +252,7 @@ fn save(
     args: &Args,
     how: &How,
     sound: &Sparse,
-    place: &Place,
+    corpus: &Corpus,
     global: &Global,
 ) -> Result<Find> {
     let mut victims = Victims::new(how, sound, args.hang, global);
@@ -274,7 +275,7 @@ fn save(
         Met::Outcome(outcome) => outcome.died.clone().unwrap_or_default(),
         _ => String::new(),
     };
-    let file = place.find(fault, &reproducer, &input.image, &words)?;
+    let file = corpus.find(fault, &reproducer, &input.image, &words)?;
     Ok(Find::new(fault, file, alone, input, sound))
 }
 

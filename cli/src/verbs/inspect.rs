@@ -1,8 +1,8 @@
 //! tane inspect: what is in an image.
 
-use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
+use crate::session::Global;
 use crate::session::{declare, is_host_kernel, whole_image, Access, Content, Machine, Needs};
 use crate::{names, show};
 use serde_json::{json, Map, Value};

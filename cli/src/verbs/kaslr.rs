@@ -1,8 +1,8 @@
 //! tane kaslr: where kernels lie.
 
-use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::output::Output;
+use crate::session::Global;
 use crate::session::{is_host_kernel, Machine};
 use serde_json::json;
 use std::collections::HashSet;
@@ -53,7 +53,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     }
     let mut global = global.clone();
     if args.nokaslr {
-        let words = global.append.unwrap_or_default();
+        let words = global.append.take().unwrap_or_default();
         global.append = Some(format!("{words} nokaslr"));
     }
     let mut out = Output::new();

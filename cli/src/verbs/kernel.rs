@@ -1,17 +1,23 @@
 //! tane kernel: the kernel images there are, what they are configured with, and what that
 //! costs.
 
+mod build;
 mod containers;
 mod files;
+mod fragments;
 mod list;
+mod listener;
 mod options;
+mod origin;
+mod recipes;
 mod sizes;
+mod work;
 
-use crate::args::Global;
 use crate::failure::Result;
+use crate::session::Global;
 use clap::Subcommand;
 
-/// Kernel images: how large, how fast, and configured with what
+/// Kernel images: how large, how fast, configured with what; one of your own
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -21,8 +27,12 @@ Examples:
   tane kernel diff tiny default          options that differ
   tane kernel size default               what each part of it takes
   tane kernel containers default         what container engines would miss in it
+  tane kernel build --fragment my.config --base tiny -o mine.elf
+                                         tiny with the options that are in my.config
+  tane --kernel mine.elf cat disk.img:/etc/fstab
 
-IMAGE is a name, of what lies beside the image that is booted without one, or a file.
+IMAGE is a name, of what lies beside the image that is booted without one, or a file; with a
+slash it is a file always.
 What an image was configured with is in the .config beside it, and what its parts take in
 its .sizes; building one makes both.")]
 pub struct Args {
@@ -42,6 +52,12 @@ enum What {
     Size(sizes::Args),
     /// Which options an image has that container engines ask for
     Containers(containers::Args),
+    /// An image of your own: one that there is, with other options
+    #[command(after_help = "\
+It takes what compiling a Linux takes: gcc, make, flex, bison, bc and their like, minutes
+of processor time, and 2 GB. What a fragment asks for and Kconfig does not take is named,
+with why.")]
+    Build(build::Args),
 }
 
 pub fn run(args: Args, global: &Global) -> Result<u8> {
@@ -51,5 +67,6 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         What::Diff(args) => options::diff(&args, global),
         What::Size(args) => sizes::run(&args, global),
         What::Containers(args) => containers::run(&args, global),
+        What::Build(args) => build::run(&args, global),
     }
 }

@@ -1,9 +1,9 @@
 //! tane lab: a network of kernels in this process, as a file describes it.
 
-use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use crate::output::Output;
+use crate::session::Global;
 use crate::session::{is_host_kernel, Machine};
 use std::path::{Path, PathBuf};
 use tane_netlab::{Error, Lab, Options, Plan};

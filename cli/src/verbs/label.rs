@@ -1,10 +1,10 @@
 //! tane label: the name of a file system.
 
-use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use crate::names;
 use crate::output::Output;
+use crate::session::Global;
 use crate::session::{declare, image_path, write_back_as_a_whole, Access, Needs, Target};
 use crate::tools::{identity, online};
 use serde_json::json;

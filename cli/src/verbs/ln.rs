@@ -1,8 +1,8 @@
 //! tane ln: hard and symbolic links.
 
 use super::{entry, mv::path_in};
-use crate::args::Global;
 use crate::failure::Result;
+use crate::session::Global;
 use crate::session::{for_each_name, Access};
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

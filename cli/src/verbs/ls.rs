@@ -1,10 +1,10 @@
 //! tane ls: lists directories.
 
-use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::names::shown;
 use crate::output::Output;
+use crate::session::Global;
 use crate::session::{for_each_image, Access, Item};
 use crate::show;
 use crate::tell;

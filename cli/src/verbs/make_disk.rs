@@ -1,13 +1,12 @@
 //! tane make-image of a TOML file: a disk with several partitions.
 
-use super::make_image::{complain, finish, reads, replaceable, said, Args, Place};
-use crate::args::Global;
+use super::make_image::{complain, fed, finish, reads, replaceable, said, Args, Destination};
 use crate::copy::{Progress, Report};
 use crate::failure::{Failure, Result};
 use crate::means::Means;
+use crate::session::Global;
 use crate::session::{begin_making, Fills, Needs};
 use serde_json::json;
-use tane_make::build::is_read_only;
 use tane_make::layout::{Layout, Partition};
 use tane_make::partitions::{Disk, DiskFiles, Placed};
 use tane_make::By;
@@ -19,9 +18,9 @@ pub fn run(args: &Args, global: &Global) -> Result<u8> {
     }
     let spec = args.spec(global)?;
     let layout = Disk::layout(&spec).map_err(said)?;
-    let place = replaceable(args, global)?;
+    let destination = replaceable(args, global)?;
     let files = DiskFiles::create(&args.image, &layout)?;
-    confine(args, &layout, &files, &place, global)?;
+    confine(args, &layout, &files, &destination, global)?;
 
     let means = Means(global);
     let disk = Disk::of(&layout, &spec, files, &means).map_err(said)?;
@@ -36,32 +35,26 @@ pub fn run(args: &Args, global: &Global) -> Result<u8> {
     }
     let (new, partitions) = disk.build(by)?;
     let size = new.size()?;
-    finish(args, place, new, &report, global, |json| {
+    finish(args, destination, new, &report, global, |json| {
         json["size"] = size.into();
         json["table"] = format!("{:?}", layout.table).to_lowercase().into();
         json["partitions"] = partitions.iter().map(told).collect();
     })
 }
 
-/// Into a jail, where all file systems are such as can be made in one.
+/// Into a jail.
 fn confine(
     args: &Args,
     layout: &Layout,
     files: &DiskFiles,
-    place: &Place,
+    destination: &Destination,
     global: &Global,
 ) -> Result<()> {
-    let kinds = layout.partitions.iter().filter_map(Partition::kind);
-    if kinds.into_iter().any(is_read_only) {
-        return Ok(());
-    }
-    let making = place.making(files.paths(), args);
-    let filled = layout.partitions.iter().filter_map(Partition::kind);
-    let fills = Fills {
-        file: files.filled()?,
-        systems: filled.count(),
-    };
+    let making = destination.making(files.paths(), args);
+    let kinds = || layout.partitions.iter().filter_map(Partition::kind);
+    let fills = Fills::of(kinds().map(|kind| files.filled(kind)))?;
     let needs = Needs::default().makes(making).fills(fills).temporary();
+    let needs = needs.shown(files.shown()).fed(fed(kinds()));
     let needs = files.paths().fold(needs, |needs, path| needs.change(path));
     let sources = layout.partitions.iter().flat_map(Partition::files);
     begin_making(&args.image, reads(needs, sources, global)?, global)

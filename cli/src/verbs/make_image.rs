@@ -1,19 +1,20 @@
 //! tane make-image: a file system from a directory or archives.
 
-use crate::args::{parse_size, Global};
+use crate::args::parse_size;
 use crate::copy::{Owner, Progress, ProgressMode, Report};
 use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED};
 use crate::interrupt;
 use crate::means::Means;
 use crate::names;
 use crate::output::Output;
+use crate::session::Global;
 use crate::session::{self, begin_making, lock_replaced, saved, Fills, Making, Needs};
 use crate::tell;
 use crate::verbs::make_disk;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tane::images::Lock;
-use tane_make::build::{build, is_read_only, Files};
+use tane_make::build::{build, is_fed, Files};
 use tane_make::container::Container;
 use tane_make::file::{self, Unfinished};
 use tane_make::table::Table;
@@ -221,11 +222,9 @@ pub fn run(mut args: Args, global: &Global) -> Result<u8> {
     let kind = global.fs.as_deref().unwrap_or("ext4");
     let spec = args.spec(global)?;
     spec.check(kind).map_err(said)?;
-    let place = replaceable(&args, global)?;
-    let files = Files::create(&args.image, spec.partition_table)?;
-    if !is_read_only(kind) {
-        confine(&args, &files, &place, global)?;
-    }
+    let destination = replaceable(&args, global)?;
+    let files = Files::create(&args.image, spec.partition_table, kind)?;
+    confine(&args, kind, &files, &destination, global)?;
     let means = Means(global);
     let found = Gathered::of(&spec, kind, &means)?;
     let around = spec.partition_table.map_or((0, 0), Table::room);
@@ -252,7 +251,7 @@ pub fn run(mut args: Args, global: &Global) -> Result<u8> {
         },
     )?;
     let (uuid, time) = (recipe.uuid, recipe.time);
-    finish(&args, place, new, &report, global, |json| {
+    finish(&args, destination, new, &report, global, |json| {
         json["fs"] = kind.into();
         json["size"] = size.into();
         json["uuid"] = uuid.into();
@@ -261,14 +260,14 @@ pub fn run(mut args: Args, global: &Global) -> Result<u8> {
 }
 
 /// Where the image will be.
-pub struct Place {
+pub struct Destination {
     /// Of what is there and may be replaced.
     _lock: Option<Lock>,
     /// What the image is in, unless it is raw.
     container: Option<Container>,
 }
 
-impl Place {
+impl Destination {
     /// What the jail is told of these files and of what they become.
     pub fn making<'p>(&'p self, files: impl Iterator<Item = &'p Path>, args: &Args) -> Making {
         let container = self.container.as_ref().map(Container::path);
@@ -281,11 +280,11 @@ impl Place {
 }
 
 /// Nothing is there that may not be replaced; what may is locked as long as this lives.
-pub fn replaceable(args: &Args, global: &Global) -> Result<Place> {
+pub fn replaceable(args: &Args, global: &Global) -> Result<Destination> {
     check_absent(args)?;
     let is_file = args.image.is_file();
     let lock = is_file.then(|| lock_replaced(&args.image, global));
-    Ok(Place {
+    Ok(Destination {
         container: Container::of(&args.image, global.format)?,
         _lock: lock.transpose()?,
     })
@@ -304,7 +303,7 @@ fn check_absent(args: &Args) -> Result<()> {
 /// What was made gets its name, unless something went wrong; and all is told.
 pub fn finish(
     args: &Args,
-    place: Place,
+    destination: Destination,
     new: Unfinished,
     report: &Report,
     global: &Global,
@@ -313,7 +312,7 @@ pub fn finish(
     let interrupted = interrupt::requested();
     let bad = interrupted || report.has_errors() || args.strict && report.has_losses();
     if !bad {
-        let new = match place.container {
+        let new = match destination.container {
             Some(container) => container.fill(&new)?,
             None => new,
         };
@@ -373,17 +372,25 @@ pub fn reads<'p>(
         .fold(needs.holds(), |needs, dir| needs.told(dir)))
 }
 
-/// Into a jail, for what reads archives and for the programs. Those of squashfs and erofs
-/// take namespaces and mounts, which there are none of in one.
-fn confine(args: &Args, files: &Files, place: &Place, global: &Global) -> Result<()> {
+/// How many of these kinds of file systems are made by a program that reads an archive.
+pub fn fed<'k>(kinds: impl IntoIterator<Item = &'k str>) -> usize {
+    kinds.into_iter().filter(|kind| is_fed(kind)).count()
+}
+
+/// Into a jail, for what reads archives and for the programs.
+fn confine(
+    args: &Args,
+    kind: &str,
+    files: &Files,
+    destination: &Destination,
+    global: &Global,
+) -> Result<()> {
     let sources = [&args.layer, &args.metadata, &args.xattrs, &args.selinux];
     let sources = sources.into_iter().flatten().chain([&args.source]);
-    let needs = Needs::default().makes(place.making(files.paths(), args));
+    let needs = Needs::default().makes(destination.making(files.paths(), args));
     let needs = reads(needs, sources, global)?;
-    let needs = needs.fills(Fills {
-        file: files.filled()?,
-        systems: 1,
-    });
+    let needs = needs.fills(Fills::of(std::iter::once(files.filled(kind)))?);
+    let needs = needs.shown(files.shown()).fed(fed([kind]));
     let mut needs = files.paths().fold(needs, |needs, path| needs.change(path));
     let plain = args.source.is_dir() && args.layer.is_empty() && !may_be_container(&args.source);
     if !plain {

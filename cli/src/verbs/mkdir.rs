@@ -1,8 +1,8 @@
 //! tane mkdir: makes directories.
 
 use super::chmod::Mode;
-use crate::args::Global;
 use crate::failure::Result;
+use crate::session::Global;
 use crate::session::{for_each_name, Access};
 use std::ffi::OsString;
 use tane_linux::{split, Errno, Fd, Root};

@@ -1,11 +1,12 @@
 //! tane mkfs: an empty file system.
 
-use crate::args::{parse_size, Global};
+use crate::args::parse_size;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use crate::means::Means;
 use crate::names;
 use crate::output::Output;
+use crate::session::Global;
 use crate::session::{
     declare, image_path, open_held, write_back_as_a_whole, Access, Needs, Target,
 };
@@ -149,10 +150,7 @@ fn contained(
 
 fn replace(at: &ImagePath, kind: &str, wish: &Wish, args: &Args, global: &Global) -> Result<u64> {
     // What is there has its own type; --fs is that of the new one.
-    let global = &Global {
-        fs: None,
-        ..global.clone()
-    };
+    let global = &global.changed(|options| options.fs = None);
     // A LUKS volume is all zeroes only when all of it was written.
     let has_key = global.key_file.is_some() || global.passphrase_file.is_some();
     let needs = Needs::images([(at, Access::Write)]).programs();

@@ -1,9 +1,9 @@
 //! tane mv: renames within an image.
 
 use super::entry;
-use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::names::plain;
+use crate::session::Global;
 use crate::session::{for_each_image, inner_path, Access};
 use std::ffi::{CString, OsString};
 use tane_linux::{base_name, Errno, Kind, Root};

@@ -5,11 +5,14 @@ mod pages;
 mod ping;
 mod serve;
 
-use crate::args::Global;
+use crate::args::Net;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
-use crate::network::{self, Net, Options};
-use crate::session::{attach_network, is_host_kernel, without_root_but, Machine, WayOut};
+use crate::network::{self, Asker, Options};
+use crate::session::Global;
+use crate::session::{
+    attach_or_loop, is_host_kernel, with_network, without_root_but, Machine, WayOut,
+};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use tane::Kernel;
@@ -79,13 +82,9 @@ struct Networked {
 impl Networked {
     /// In the jail, from which files beneath `files` are read.
     fn start(wire: &Wire, files: Option<&Path>, global: &Global) -> Result<Self> {
-        let names = network::begin(&wire.net, &wire.options, "net", global)?;
+        let names = network::begin(&wire.net, &wire.options, Asker::Net, global)?;
         let machine = without_root_but(files, &with_network(global)?)?;
-        let way_out = attach_network(&machine.kernel)?;
-        if way_out.is_none() {
-            let up = machine.kernel.link("lo").and_then(|lo| lo.set_up());
-            up.map_err(|e| Failure::image(format!("the network: {e}")))?;
-        }
+        let way_out = attach_or_loop(&machine.kernel)?;
         if let Some(names) = names {
             names.show_to_kernel(&machine.kernel)?;
         }
@@ -105,18 +104,6 @@ impl Networked {
         let code = done?;
         written.map(|()| code)
     }
-}
-
-/// With the kernel image that has a network, also where the tiny one would do.
-fn with_network(global: &Global) -> Result<Global> {
-    let kernel = match &global.kernel {
-        Some(named) => named.clone(),
-        None => tane::default_image().map_err(|e| Failure::image(e.to_string()))?,
-    };
-    Ok(Global {
-        kernel: Some(kernel),
-        ..global.clone()
-    })
 }
 
 /// The addresses that a host has, if it is a name.

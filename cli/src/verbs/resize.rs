@@ -5,11 +5,12 @@
 
 mod steps;
 
-use crate::args::{parse_size, Global};
+use crate::args::parse_size;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::names;
 use crate::output::Output;
+use crate::session::Global;
 use crate::session::{image_path, read_secrets, write_back_as_a_whole};
 use serde_json::json;
 use std::ffi::OsString;

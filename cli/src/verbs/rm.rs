@@ -1,8 +1,8 @@
 //! tane rm: removes files and, with -r, directories.
 
 use super::entry;
-use crate::args::Global;
 use crate::failure::{Failure, Result};
+use crate::session::Global;
 use crate::session::{for_each_found, for_each_image, Access, Item};
 use crate::tell;
 use crate::walk::{walk, Next, Visit, Visitor};

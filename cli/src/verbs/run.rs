@@ -6,11 +6,12 @@ mod stat;
 pub mod terminal;
 mod trace;
 
-use crate::args::Global;
+use crate::args::Net;
 use crate::failure::{Failure, Result, INTERRUPTED};
 use crate::interrupt;
 use crate::names::plain;
-use crate::network::{self, Net};
+use crate::network;
+use crate::session::Global;
 use crate::session::{
     attach_network, is_host_kernel, root_of_directory, root_of_file, root_of_image, whole_image,
     Opened, Session, WayOut,
@@ -151,7 +152,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
     let global = &of_programs(global)?;
     let tracer = args.trace.as_ref().map(|file| tracer(file.as_deref()));
     let tracer = tracer.transpose()?;
-    let names = network::begin(&args.net, &args.network, "run", global)?;
+    let names = network::begin(&args.net, &args.network, network::Asker::Run, global)?;
     let (opened, program) = root(&args, program, global)?;
     let opened = Arc::new(opened);
     if let Some(tracer) = tracer {
@@ -180,12 +181,12 @@ fn of_programs(global: &Global) -> Result<Global> {
         None => installed()?,
     };
     Ok(Global {
-        kernel: Some(kernel),
         runs: true,
-        ..global.clone()
+        ..global.changed(|options| options.kernel = Some(kernel))
     })
 }
 
+/// That image.
 fn installed() -> Result<PathBuf> {
     let remedy = "make builds it, and make install puts it beside the others";
     let none = |text| Failure::image(text).remedy(remedy);

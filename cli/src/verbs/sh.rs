@@ -1,7 +1,7 @@
 //! tane sh: a session of many commands.
 
-use crate::args::Global;
 use crate::failure::{Failure, Result};
+use crate::session::Global;
 use crate::shell::{self, Input, Settings};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

@@ -3,10 +3,10 @@
 mod format;
 
 use super::entry;
-use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::names::{self, shown};
 use crate::output::Output;
+use crate::session::Global;
 use crate::session::{for_each_image, Access, Item};
 use crate::show;
 use crate::users::Users;

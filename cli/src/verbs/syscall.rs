@@ -1,9 +1,9 @@
 //! tane syscall: system calls by hand, for the curious.
 
-use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::names::{hex, shown};
 use crate::output::Output;
+use crate::session::Global;
 use crate::session::{image_path, is_host_kernel, Access, Machine, Session, HOST};
 use serde_json::json;
 use std::ffi::{CString, OsString};

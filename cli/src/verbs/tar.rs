@@ -1,13 +1,15 @@
 //! tane tar: archives out of images and into them.
 
-use crate::args::Global;
-use crate::copy::{self, Observer, Owner, Place, Progress, ProgressMode, Report, Settings, Sparse};
+use crate::copy::{
+    self, Observer, Operand, Owner, Progress, ProgressMode, Report, Settings, Sparse,
+};
 use crate::expand;
 use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED};
-use crate::guard;
 use crate::interrupt;
 use crate::names::plain;
 use crate::output::Output;
+use crate::session::spare;
+use crate::session::Global;
 use crate::session::{
     consists_of, declare, enter_before, inner_path, Access, Making, Needs, New, Session, There,
 };
@@ -130,7 +132,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
             common,
         } => {
             if archive != "-" && !force {
-                guard::spare(Path::new(archive), "", global)?;
+                spare::spare(Path::new(archive), "", global)?;
             }
             let packed = match compression {
                 Some(Packed(format)) => *format,
@@ -216,7 +218,7 @@ fn create(
     let root = session.root()?;
     let mut meant = Vec::new();
     for source in &sources {
-        meant.extend(expand::sources(&root, source, global)?);
+        meant.extend(expand::sources(&root, source, global.kept.is_session())?);
     }
     let sources = meant;
     let prefixes: Vec<_> = sources.iter().map(|s| s.prefix()).collect();
@@ -224,7 +226,7 @@ fn create(
     let planned = places
         .into_iter()
         .map(|(at, prefix)| {
-            let place = Place {
+            let place = Operand {
                 root: &root,
                 path: &at.path,
                 prefix,
@@ -243,7 +245,7 @@ fn create(
     let what = copy::What {
         sources: planned,
         excludes: &excludes,
-        place: session.place(),
+        host_blocks: session.host_blocks(),
     };
     copy::tar::create(what, &mut out, &report).map_err(fail)?;
     out.finish().map_err(fail)?;

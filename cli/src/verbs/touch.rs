@@ -1,8 +1,8 @@
 //! tane touch: sets times, makes empty files.
 
 use super::on_entries;
-use crate::args::Global;
 use crate::failure::{Failure, Result};
+use crate::session::Global;
 use crate::session::{for_each_image, Access};
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;

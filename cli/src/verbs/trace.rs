@@ -1,14 +1,17 @@
 //! tane trace: what the Linux of another verb does, function by function.
 
+mod programs;
 mod report;
 pub mod wrap;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
+use crate::names::plain;
 use crate::session::traced::{From, Plan};
 use clap::ValueEnum;
 use report::Report;
 pub use report::{event as event_for_programs, line, tell_losses, Output};
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 /// Record what the Linux of another verb does, function by function
@@ -34,6 +37,7 @@ Examples:
   tane trace --from verb --min 10us -- ls -lR disk.img:/
   tane trace --function ext4_fill_super -- stat disk.img:/
   tane trace --events 'ext4:*,block:*' --depth 2 -- cp file disk.img:/
+  tane trace --bpf sizes.o -- cp -r tree disk.img:/
   tane trace --as flame -o mount.svg -- ls disk.img:/
   tane trace --as chrome -o boot.json --from boot -- ls disk.img:/")]
 pub struct Args {
@@ -54,6 +58,11 @@ pub struct Args {
     /// With each event the functions that were under way
     #[arg(long, requires = "events")]
     pub stack: bool,
+    /// Programs of BPF, too, as clang -target bpf makes them: what is in their maps and
+    /// variables at the end, and what they print; then calls only if --function says so. They
+    /// run for all threads. Can be repeated
+    #[arg(long, value_name = "FILE.o")]
+    pub bpf: Vec<PathBuf>,
     /// The kernel's own threads, too, but for those that idle
     #[arg(long)]
     pub all: bool,
@@ -89,17 +98,31 @@ pub enum Form {
 }
 
 impl Args {
-    fn plan(&self) -> Plan {
-        Plan {
-            calls: true,
+    fn plan(&self) -> Result<Plan> {
+        let whole = |path: &PathBuf| {
+            let bytes = std::fs::read(path).map_err(|e| Failure::of_host(path, &e))?;
+            Ok((plain(path.as_os_str().as_bytes()).to_string(), bytes))
+        };
+        if self.from == From::Boot && !self.bpf.is_empty() {
+            let text = "--from boot has calls alone: programs of --bpf run from the mount on";
+            return Err(Failure::usage(text));
+        }
+        let is_drawn = matches!(self.form, Some(Form::Chrome | Form::Flame));
+        if is_drawn && !self.bpf.is_empty() && self.function.is_empty() {
+            let text = "--bpf alone draws nothing: --function says of which calls, or --as text";
+            return Err(Failure::usage(text));
+        }
+        Ok(Plan {
+            calls: self.bpf.is_empty() || !self.function.is_empty(),
             functions: self.function.clone(),
             depth: self.depth,
             buffer: self.buffer,
             everyone: self.all,
             events: self.events.clone(),
             probes: Vec::new(),
+            programs: self.bpf.iter().map(whole).collect::<Result<_>>()?,
             stacks: self.stack,
-        }
+        })
     }
 
     fn report(&self, json: bool) -> Report {
@@ -112,7 +135,7 @@ impl Args {
 }
 
 /// A number of nanoseconds, or of what the letters behind it say.
-pub fn parse_nanoseconds(text: &str) -> Result<u64, String> {
+pub fn parse_nanoseconds(text: &str) -> std::result::Result<u64, String> {
     let wrong = || "not a time: write 500ns, 10us, 1.5ms or 2s".to_owned();
     let at = text.find(|c: char| c.is_ascii_alphabetic());
     let (digits, unit) = text.split_at(at.unwrap_or(text.len()));

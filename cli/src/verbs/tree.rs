@@ -1,10 +1,10 @@
 //! tane tree: a picture of what is in a directory.
 
-use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::names;
 use crate::output::Output;
+use crate::session::Global;
 use crate::session::{for_each_image, Access};
 use crate::show;
 use crate::tell;

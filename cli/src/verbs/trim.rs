@@ -1,9 +1,10 @@
 //! tane trim: the free space of an image goes back to the host.
 
-use crate::args::{parse_size, Global};
+use crate::args::parse_size;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::names;
 use crate::output::Output;
+use crate::session::Global;
 use crate::session::{declare, inner_path, is_host_kernel, Access, Needs, Session};
 use crate::show::human;
 use crate::tell;

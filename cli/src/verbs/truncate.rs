@@ -1,8 +1,9 @@
 //! tane truncate: sets the length of files.
 
-use crate::args::{parse_size, Global};
+use crate::args::parse_size;
 use crate::failure::Result;
 use crate::interrupt;
+use crate::session::Global;
 use crate::session::{for_each_image, Access};
 use std::ffi::OsString;
 use tane_linux::{allow_holes, Errno, Kind, Root};

@@ -1,9 +1,9 @@
 //! tane uuid: the UUID of a file system.
 
 use super::label::{kind_of, tell};
-use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
+use crate::session::Global;
 use crate::session::{declare, image_path, write_back_as_a_whole, Access, Needs, Target};
 use crate::tools::identity;
 use std::ffi::OsString;

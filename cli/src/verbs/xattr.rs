@@ -1,10 +1,10 @@
 //! tane xattr: extended attributes, ACLs and capabilities among them.
 
 use super::entry;
-use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::names::{self, shown};
 use crate::output::Output;
+use crate::session::Global;
 use crate::session::{for_each_image, Access, Item};
 use crate::tell;
 use crate::walk::{walk, Next, Visit, Visitor};

@@ -4,25 +4,12 @@ use super::*;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::Child;
-use tane_test_support::{eventually, has_root, is_root, skip};
+use tane_test_support::eventually;
 
 /// False, and the test is skipped, where nothing can be mounted by FUSE.
 #[track_caller]
 pub fn has_fuse() -> bool {
-    if !has_kernel() {
-        return false;
-    }
-    let device = Path::new("/dev/fuse");
-    let opened = std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(device);
-    if let Err(e) = opened {
-        skip(format!("{}: {e}", device.display()));
-        return false;
-    }
-    // Mounts by others take fusermount3, and see permissions otherwise.
-    is_root() || has_root()
+    has_kernel() && tane_test_support::has_fuse()
 }
 
 /// A mount that goes with its test.

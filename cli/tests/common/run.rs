@@ -44,16 +44,34 @@ pub fn root(s: &Scratch, name: &str) {
     }
 }
 
+/// Adds all of BusyBox's programs to that tree.
+pub fn applets(s: &Scratch, name: &str) {
+    let list = super::succeed(s.tool("busybox").arg("--list")).stdout;
+    for applet in super::text(&list).lines() {
+        // Some are there.
+        let _ = symlink("busybox", s.join(&format!("{name}/bin/{applet}")));
+    }
+}
+
 /// Adds a program of the host's, with its loader and libraries, to that tree.
 pub fn add_dynamic(s: &Scratch, name: &str, program: &str) {
+    add_libraries(s, name, program);
+    add_file(s, name, program);
+}
+
+/// Adds a program's loader and libraries to that tree.
+pub fn add_libraries(s: &Scratch, name: &str, program: &str) {
     let said = Command::new("ldd").arg(program).output().expect("ldd");
     let said = String::from_utf8(said.stdout).expect("names");
-    let libraries = said.split_whitespace().filter(|word| word.starts_with('/'));
-    for path in libraries.chain([program]) {
-        let copy = format!("{name}{path}");
-        s.write(&copy, &std::fs::read(path).expect("a file of the host's"));
-        s.make_executable(&copy);
+    for path in said.split_whitespace().filter(|word| word.starts_with('/')) {
+        add_file(s, name, path);
     }
+}
+
+fn add_file(s: &Scratch, name: &str, path: &str) {
+    let copy = format!("{name}{path}");
+    s.write(&copy, &std::fs::read(path).expect("a file of the host's"));
+    s.make_executable(&copy);
 }
 
 /// `tane run` of a program in `disk.img`, made of [`root`].

@@ -20,6 +20,7 @@ mod layers;
 mod locks;
 mod lower;
 mod named;
+mod nbd;
 mod nested;
 mod opening;
 mod shrinking;

@@ -282,9 +282,7 @@ fn who_looks_into_what_would_be_replaced_has_a_pipe_each_way_and_no_terminal() {
     let command = Running(command.spawn().expect("tane"));
     let pid = first_child(command.0.id());
     let _thread = Prisoner::behind(pid, 1);
-    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("its files");
-    let open = open.filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok());
-    let mut open: Vec<_> = open.map(|to| to.to_string_lossy().into_owned()).collect();
+    let mut open = open_beside_its_leash(pid);
     open.retain(|to| to != "/dev/null");
     let pipes = open.iter().filter(|to| to.starts_with("pipe:"));
     assert_eq!((pipes.count(), open.len()), (2, 2), "{open:?}");

@@ -216,10 +216,43 @@ fn what_is_not_there_is_named_with_the_remedy() {
             3,
         );
         let error = text(&output.stderr);
-        assert!(error.contains("xtask -- kernel"), "{error}");
+        assert!(error.contains("tane kernel build --base "), "{error}");
     }
     // An image that is none is told, and the others are listed.
     let output = exit(&mut kernel(&s, &bare, &["list", "--times", "1"]), 1);
     assert!(text(&output.stderr).contains("tane-bare.elf"));
     assert!(text(&output.stdout).contains("linuxkit"));
+}
+
+#[test]
+fn an_installed_image_is_booted_by_its_name_and_others_are_named() {
+    let Some(lab) = lab() else { return };
+    let s = Scratch::new();
+    s.ext4("disk.img", None, 8);
+    s.write("hello", b"hello\n");
+    let tane = |words: &[&str]| {
+        let mut command = s.tane();
+        command.env("TANE_IMAGE", &lab).args(words);
+        command
+    };
+    succeed(&mut tane(&["cp", "hello", "disk.img:/"]));
+    let version = |kernel: &str| {
+        let words = ["--kernel", kernel, "dmesg", "disk.img"];
+        text(&succeed(&mut tane(&words)).stdout)
+    };
+    // Only lab has a tracer.
+    assert!(version("lab").contains("ftrace: allocating"));
+    assert!(!version("tiny").contains("ftrace: allocating"));
+    // A file that is called so is meant with a slash only.
+    std::fs::copy(&lab, s.join("tiny")).expect("copies");
+    assert!(!version("tiny").contains("ftrace: allocating"));
+    assert!(version("./tiny").contains("ftrace: allocating"));
+
+    let words = ["--kernel", "tinny", "cat", "disk.img:/hello"];
+    let said = text(&exit(&mut tane(&words), 3).stderr);
+    assert!(
+        said.contains("tinny: the kernel image that --kernel names"),
+        "{said}"
+    );
+    assert!(said.contains("lab") && said.contains("smp, tiny"), "{said}");
 }

@@ -6,5 +6,6 @@ mod common;
 mod fuzz;
 mod kaslr;
 mod kernel_images;
+mod own_images;
 mod topologies;
 mod trace;

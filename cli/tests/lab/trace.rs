@@ -3,6 +3,8 @@
 
 use crate::common::*;
 use serde_json::Value;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -310,7 +312,7 @@ fn verbs_and_images_that_cannot_be_recorded_are_named() {
     let (code, text) = refused(&mut tane(&s, &tiny, "trace", &CAT));
     assert_eq!(code, Some(3));
     assert!(
-        text.contains("no tracers") && text.contains("--config lab"),
+        text.contains("no tracers") && text.contains("--base lab"),
         "{text}"
     );
     // Where none lies beside the others.
@@ -319,7 +321,7 @@ fn verbs_and_images_that_cannot_be_recorded_are_named() {
     let (code, text) = refused(command.env("TANE_IMAGE", beside).arg("trace").args(CAT));
     assert_eq!(code, Some(3));
     assert!(
-        text.contains("no kernel image lab") && text.contains("--config lab"),
+        text.contains("no kernel image lab") && text.contains("--base lab"),
         "{text}"
     );
     // A verb without a Linux of its own is not recorded, and says so.
@@ -377,6 +379,108 @@ fn verbs_that_write_copy_and_have_several_kernels_do_what_they_always_do() {
     trace("diff disk.img copy.img");
     assert_eq!(trace("sh disk.img -c pwd").last(), Some(&b'\n'));
     succeed(s.tool("e2fsck").args(["-fn", "disk.img"]));
+}
+
+/// The program of BPF that the crate of tracers has its tests by.
+fn counts(s: &Scratch) -> String {
+    let source = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../lab/tests/programs/counts.bpf.c"
+    );
+    tane_test_support::compile_bpf(source.as_ref(), &s.join("counts.o"));
+    "counts.o".into()
+}
+
+#[test]
+fn programs_of_bpf_tell_what_they_found_out_about_a_verb() {
+    let Some((s, lab)) = image() else { return };
+    let object = counts(&s);
+    s.write("new", &[b'x'; 3000]);
+    let verb = ["--bpf", &object, "--", "cp", "new", "disk.img:/new"];
+    let text = err(&succeed(&mut tane(&s, &lab, "trace", &verb)));
+    assert!(
+        text.contains("by_size (hash): 1 entries\n  3000  1\n"),
+        "{text}"
+    );
+    assert!(text.contains("first_bytes = \"xxxxxxxxxxxxxxx\""), "{text}");
+    assert!(text.contains("bpf_trace_printk: wrote 3000"), "{text}");
+    assert!(
+        text.contains("per_cpu (percpu_array): 1 entries, and 3 of zero"),
+        "{text}"
+    );
+    // Calls are recorded only if some are asked for.
+    assert!(!text.contains(" calls\n"), "{text}");
+    let verb = [
+        "--bpf",
+        &object,
+        "--function",
+        "vfs_write",
+        "--json",
+        "--",
+        "cp",
+        "new",
+    ];
+    let verb = [&verb[..], &["disk.img:/newer"]].concat();
+    let text = err(&succeed(&mut tane(&s, &lab, "trace", &verb)));
+    let maps = objects(&text, "map");
+    let by_size = maps
+        .iter()
+        .find(|map| map["name"] == "by_size")
+        .expect("it");
+    assert_eq!(by_size["entries"][0]["key"], "b80b000000000000");
+    assert_eq!(by_size["entries"][0]["values"][0], "0100000000000000");
+    let names = objects(&text, "variable");
+    assert!(names.iter().any(|variable| variable["name"] == "returned"));
+    assert!(!objects(&text, "call").is_empty(), "{text}");
+}
+
+#[test]
+fn programs_of_bpf_that_cannot_run_are_refused_before_the_verb() {
+    let Some((s, lab)) = image() else { return };
+    let object = counts(&s);
+    let before = s.read("disk.img");
+    for (arguments, said) in [
+        (["--bpf", "none.o"], "none.o: "),
+        (["--bpf", "disk.img"], "disk.img: no object"),
+    ] {
+        let arguments = [&arguments[..], &["--", "touch", "disk.img:/new"]].concat();
+        let (code, text) = refused(&mut tane(&s, &lab, "trace", &arguments));
+        assert!(code.is_some() && text.contains(said), "{text}");
+    }
+    let arguments = [
+        "--bpf",
+        &object,
+        "--as",
+        "flame",
+        "--",
+        "touch",
+        "disk.img:/new",
+    ];
+    let (code, text) = refused(&mut tane(&s, &lab, "trace", &arguments));
+    assert!(code == Some(2) && text.contains("--function"), "{text}");
+    assert_eq!(s.read("disk.img"), before);
+}
+
+#[test]
+fn names_of_an_image_in_a_record_steer_no_terminal_and_need_not_be_text() {
+    let Some((s, lab)) = image() else { return };
+    let name = OsStr::from_bytes(b"red\x1b[31m\xff");
+    std::fs::write(s.join("tree").join(name), TEXT).expect("a file");
+    s.ext4("disk.img", Some(&s.join("tree")), 16);
+    let spec = "do_filp_open name=+0(+0($arg2)):string";
+    for way in [&[][..], &["--histogram", "name"]] {
+        let mut probe = tane(
+            &s,
+            &lab,
+            "probe",
+            &[&[spec][..], way, &["--", "cat"]].concat(),
+        );
+        let mut path = OsString::from("disk.img:/");
+        path.push(name);
+        let text = err(&succeed(probe.arg(path)));
+        assert!(text.contains("red\\033[31m"), "{text}");
+        assert!(!text.contains('\x1b'), "{text}");
+    }
 }
 
 #[test]

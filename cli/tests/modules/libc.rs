@@ -4,9 +4,10 @@
 use crate::common::*;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use tane_test_support::skip;
 
-fn sources(package: &str) -> Option<PathBuf> {
+pub fn sources(package: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build/foreign");
     let path = root.join(package);
     if path.is_dir() && root.join(format!("{package}.complete")).is_file() {
@@ -14,6 +15,31 @@ fn sources(package: &str) -> Option<PathBuf> {
     }
     skip("no sources of programs: scripts/foreign-images fetches them");
     None
+}
+
+/// musl's library, once for all tests.
+pub fn musl() -> Option<&'static Path> {
+    static MADE: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let make = || {
+        let sources = sources("musl")?;
+        if !has_kernel() {
+            return None;
+        }
+        if let Some(what) = tane_checked_run::lacks() {
+            skip(what);
+            return None;
+        }
+        let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join("musl");
+        if to.exists() {
+            std::fs::remove_dir_all(&to).expect("what another run has left goes");
+        }
+        let s = Scratch::new();
+        let mut tane = s.tane();
+        tane.args(["build", "--make-libc"]).arg(sources);
+        succeed(tane.arg("-o").arg(&to));
+        Some(to)
+    };
+    MADE.get_or_init(make).as_deref()
 }
 
 /// What is compressed: the words of a text, and bytes that are none.
@@ -38,33 +64,24 @@ fn filtered(s: &Scratch, module: &str, word: Option<&str>, input: &str) -> Vec<u
 
 #[test]
 fn programs_of_a_c_library_compute_what_they_compute_on_the_host() {
-    let (Some(musl), Some(zlib)) = (sources("musl"), sources("zlib")) else {
+    let (Some(musl), Some(zlib)) = (musl(), sources("zlib")) else {
         return;
     };
-    if !has_kernel() {
-        return;
-    }
-    if let Some(what) = tane_checked_run::lacks() {
-        return skip(what);
-    }
     let s = Scratch::new();
-    let mut tane = s.tane();
-    let make = tane.args(["build", "--make-libc"]).arg(&musl);
-    succeed(make.args(["-o", "musl"]));
-    values_are_printed_as_by_the_host(&s);
-    minigzip_and_gzip_read_each_other(&s, &zlib);
+    values_are_printed_as_by_the_host(&s, musl);
+    minigzip_and_gzip_read_each_other(&s, musl, &zlib);
     if let Some(lua) = sources("lua5.4") {
-        lua_runs_a_script_as_on_the_host(&s, &lua.join("src"));
+        lua_runs_a_script_as_on_the_host(&s, musl, &lua.join("src"));
     }
 }
 
 /// The same source, by the host's compiler and library.
-fn values_are_printed_as_by_the_host(s: &Scratch) {
+fn values_are_printed_as_by_the_host(s: &Scratch, musl: &Path) {
     s.write("values.c", include_bytes!("libc_values.c"));
     std::fs::create_dir(s.join("tree")).expect("a directory");
     s.write("tree/greeting", b"one\ntwo\n");
     s.write("input", b"first\nsecond\nno end of line");
-    succeed(s.tane().args(["build", "--libc", "musl", "values.c"]));
+    succeed(s.tane().args(["build", "--libc"]).arg(musl).arg("values.c"));
     let mut gcc = s.tool("gcc");
     gcc.args(["-O2", "-fno-builtin", "values.c", "-o", "values", "-lm"]);
     succeed(&mut gcc);
@@ -99,18 +116,12 @@ const LUA: &str = "\
 ";
 
 /// The same sources, by the host's compiler and library, but for what stands for setjmp.
-fn lua_runs_a_script_as_on_the_host(s: &Scratch, lua: &Path) {
+fn lua_runs_a_script_as_on_the_host(s: &Scratch, musl: &Path, lua: &Path) {
     s.write("ldo_module.c", LUA.as_bytes());
     s.write("tree/script.lua", include_bytes!("libc_script.lua"));
     let (mut tane, mut gcc) = (s.tane(), s.tool("gcc"));
-    tane.args([
-        "build",
-        "--libc",
-        "musl",
-        "-o",
-        "lua.tmod",
-        "-DLUA_USE_JUMPTABLE=0",
-    ]);
+    tane.args(["build", "-o", "lua.tmod", "-DLUA_USE_JUMPTABLE=0", "--libc"]);
+    tane.arg(musl);
     tane.arg("-I").arg(lua).arg("ldo_module.c");
     gcc.args(["-O1", "-o", "lua", "-lm"]);
     for entry in std::fs::read_dir(lua).expect("Lua") {
@@ -141,19 +152,13 @@ fn lua_runs_a_script_as_on_the_host(s: &Scratch, lua: &Path) {
     assert_eq!(text(&succeed(&mut tane).stdout), text(&native));
 }
 
-fn minigzip_and_gzip_read_each_other(s: &Scratch, zlib: &Path) {
+fn minigzip_and_gzip_read_each_other(s: &Scratch, musl: &Path, zlib: &Path) {
     let mut tane = s.tane();
-    tane.args([
-        "build",
-        "--libc",
-        "musl",
-        "-o",
-        "minigzip.tmod",
-        "-DHAVE_UNISTD_H",
-    ])
-    .arg("-I")
-    .arg(zlib)
-    .arg(zlib.join("test/minigzip.c"));
+    tane.args(["build", "-o", "minigzip.tmod", "-DHAVE_UNISTD_H", "--libc"])
+        .arg(musl)
+        .arg("-I")
+        .arg(zlib)
+        .arg(zlib.join("test/minigzip.c"));
     for entry in std::fs::read_dir(zlib).expect("zlib") {
         let path = entry.expect("an entry").path();
         if path.extension().is_some_and(|end| end == "c") {

@@ -163,3 +163,86 @@ fn a_program_is_laid_out_in_its_place() {
     assert_eq!(output.expect("tane").status.code(), Some(1));
     assert_eq!(std::fs::read(s.join("wrong.tl")).expect("a file"), b"fn (");
 }
+
+#[test]
+fn a_program_of_several_files_is_one_and_what_is_wrong_is_told_in_its_file() {
+    if let Some(what) = tane_checked_run::lacks() {
+        return skip(what);
+    }
+    if !has_kernel() {
+        return;
+    }
+    let s = Scratch::new();
+    std::fs::create_dir_all(s.join("lib/deep")).expect("directories");
+    let main = "use \"lib/sums.tl\";\n\nexport fn main(): int {\n    print_int(sum([1, 2, 3]).is);\n    return checked(0);\n}\n";
+    s.write("main.tl", main.as_bytes());
+    // Each names the others, by whatever way.
+    let sums = "use \"deep/divides.tl\";\nuse \"../main.tl\";\n\nrecord Sum {\n    is: int,\n}\n\nfn sum(all: [int]): Sum {\n    let of = Sum { is: 0 };\n    for i in 0..len(all) {\n        of.is = of.is + all[i];\n    }\n    return of;\n}\n";
+    s.write("lib/sums.tl", sums.as_bytes());
+    let divides = "use \"../../lib/sums.tl\";\n\nfn checked(by: int): int {\n    return sum([6]).is / by;\n}\n";
+    s.write("lib/deep/divides.tl", divides.as_bytes());
+    succeed(s.tane().args(["build", "main.tl"]));
+    let output = s.tane().args(["run-module", "--", "main.tmod"]).output();
+    let output = output.expect("tane");
+    assert_eq!(text(&output.stdout), "6");
+    assert_eq!(output.status.code(), Some(136));
+    let told = text(&output.stderr);
+    assert!(told.contains("Divide at lib/deep/divides.tl:4"), "{told}");
+    for (file, from, to, expected) in [
+        ("lib/sums.tl", "of.is +", "of.was +", "lib/sums.tl:11:"),
+        ("lib/sums.tl", "return of;", "return of", "lib/sums.tl:14:"),
+        (
+            "lib/deep/divides.tl",
+            "fn checked",
+            "fn sum",
+            "lib/deep/divides.tl:3:4: there is",
+        ),
+        (
+            "main.tl",
+            "sums.tl",
+            "none.tl",
+            "main.tl:1:5: lib/none.tl: No such file",
+        ),
+        (
+            "main.tl",
+            "\"lib/sums.tl\"",
+            "lib",
+            "main.tl:1:5: the name of a file",
+        ),
+    ] {
+        let before = std::fs::read_to_string(s.join(file)).expect("a source");
+        let wrong = before.replace(from, to);
+        assert_ne!(wrong, before);
+        s.write(file, wrong.as_bytes());
+        let output = s.tane().args(["build", "main.tl"]).output().expect("tane");
+        assert_eq!(output.status.code(), Some(1), "{expected}");
+        let told = text(&output.stderr);
+        assert!(told.contains(expected), "{told} where {expected}");
+        s.write(file, before.as_bytes());
+    }
+}
+
+#[test]
+fn what_never_ends_or_waits_is_no_file_of_a_program() {
+    let s = Scratch::new();
+    succeed(std::process::Command::new("mkfifo").arg(s.join("pipe.tl")));
+    let long = std::fs::File::create(s.join("long.tl")).expect("a file");
+    long.set_len(1 << 40).expect("holes");
+    s.write("lib/in.tl", b"");
+    for (file, expected) in [
+        ("pipe.tl", "pipe.tl: is no regular file"),
+        ("/dev/zero", "/dev/zero: is no regular file"),
+        ("lib", "lib: is no regular file"),
+        ("long.tl", "long.tl: is longer than the 4 MiB"),
+    ] {
+        s.write("main.tl", format!("use \"{file}\";\n").as_bytes());
+        let output = s.tane().args(["build", "main.tl"]).output().expect("tane");
+        assert_eq!(output.status.code(), Some(1), "{file}");
+        let told = text(&output.stderr);
+        let expected = format!("main.tl:1:5: {expected}");
+        assert!(told.contains(&expected), "{told} where {expected}");
+    }
+    let output = s.tane().args(["build", "long.tl"]).output().expect("tane");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("long.tl: is longer"));
+}

@@ -59,6 +59,69 @@ fn a_program_of_wasi_does_what_it_does_on_the_host() {
     assert_eq!(module.status.code(), Some(3));
 }
 
+const RUST: &str = r#"
+use std::collections::BTreeMap;
+use std::io::Read;
+
+fn main() {
+    let mut all = String::new();
+    std::io::stdin().read_to_string(&mut all).unwrap();
+    let mut words: BTreeMap<&str, usize> = BTreeMap::new();
+    for word in all.split_whitespace() {
+        *words.entry(word).or_default() += 1;
+    }
+    println!("{words:?}");
+    for path in std::env::args().skip(1) {
+        match std::fs::read_to_string(&path) {
+            Ok(text) => println!("{path}: {} {:.3}", text.len(), (text.len() as f64).sqrt()),
+            Err(error) => println!("{path}: {:?}", error.kind()),
+        }
+    }
+    let of: Vec<Box<dyn Fn(usize) -> usize>> = vec![Box::new(|n| n + 1), Box::new(|n| n * n)];
+    println!("{:?}", of.iter().map(|f| f(7)).collect::<Vec<_>>());
+    std::process::exit(words.len() as i32);
+}
+"#;
+
+#[test]
+fn a_program_of_rust_with_its_library_does_what_it_does_on_the_host() {
+    if !can_run() {
+        return;
+    }
+    let s = Scratch::new();
+    s.write("program.rs", RUST.as_bytes());
+    s.write("input", b"b a c a");
+    std::fs::create_dir(s.join("tree")).expect("a directory");
+    s.write("tree/there", b"before\n");
+    let mut rustc = s.tool("rustc");
+    rustc.args([
+        "-O",
+        "--target",
+        "wasm32-wasip1",
+        "-o",
+        "program.wasm",
+        "program.rs",
+    ]);
+    let made = rustc.output().expect("rustc");
+    if text(&made.stderr).contains("target may not be installed") {
+        return skip("no library of Rust's for it: rustup target add wasm32-wasip1");
+    }
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    succeed(s.tool("rustc").args(["-O", "program.rs"]));
+    succeed(s.tane().args(["build", "program.wasm"]));
+    let input = || File::open(s.join("input")).expect("an input");
+    let mut native = Command::new(s.join("program"));
+    native.args(["there", "not"]).current_dir(s.join("tree"));
+    let native = native.stdin(input()).output().expect("the program");
+    let mut tane = s.tane();
+    tane.args(["run-module", "--root", "tree", "--", "program.tmod"]);
+    let module = tane.args(["there", "not"]).stdin(input()).output();
+    let module = module.expect("tane");
+    assert_eq!(text(&module.stderr), "");
+    assert_eq!(text(&module.stdout), text(&native.stdout));
+    assert_eq!(module.status.code(), native.status.code());
+}
+
 const TRAPS: &str = "\
 #include <stdlib.h>
 #include <stdio.h>

@@ -83,6 +83,23 @@ static void memory(void)
 	free(all);
 }
 
+/* At places that have no room in an instruction's displacement for compilers of C. */
+static volatile struct {
+	uint64_t near, gap[4 << 20], word;
+	uint32_t half;
+	uint16_t quarter;
+	uint8_t byte;
+} far;
+
+static void far_away(int n)
+{
+	far.word = n * UINT64_C(0x0123456789abcdef);
+	far.half = far.word;
+	far.quarter = far.half;
+	far.byte = far.quarter;
+	printf("%" PRIx64 " %x %x %x\n", far.word, far.half, far.quarter, far.byte);
+}
+
 int main(int argc, char **argv)
 {
 	struct timespec before, after;
@@ -96,6 +113,7 @@ int main(int argc, char **argv)
 	printf("\n%.17g %g %g\n", 1 / 3., sqrt(2), pow(2, 0.5));
 	printf("%" PRId64 " %" PRIu64 "\n", INT64_MIN, UINT64_MAX / 10);
 	memory();
+	far_away(argc);
 	files();
 	list(".");
 	clock_gettime(CLOCK_MONOTONIC, &before);

@@ -149,6 +149,11 @@ impl Filters {
                 let next = next.flat_map(|way| walk(program, number, X86_64, way));
                 ways = next.filter(|(end, _)| *end == ALLOW).map(|w| w.1).collect();
             }
+            // A request of ioctl(2) is no process, though one may have its number.
+            let pid = match i64::from(number) {
+                libc::SYS_ioctl => u32::MAX,
+                _ => pid,
+            };
             if !ways.is_empty() {
                 all.insert(number, ways.iter().map(|way| way.text(pid)).collect());
             }

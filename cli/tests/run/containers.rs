@@ -1,9 +1,8 @@
 //! Promises of the kernel image `container`: engines find in it what they need, and
 //! runtimes run containers on it.
 
-use crate::common::run::{add_dynamic, busybox, on, root};
+use crate::common::run::{add_dynamic, applets, busybox, on, root};
 use crate::common::*;
-use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
@@ -51,14 +50,6 @@ fn tree(programs: &[&str]) -> Option<Scratch> {
     s.write("root/etc/config", &config);
     succeed(s.tool("gzip").arg("root/etc/config"));
     Some(s)
-}
-
-fn applets(s: &Scratch, name: &str) {
-    let list = text(&succeed(s.tool("busybox").arg("--list")).stdout);
-    for applet in list.lines() {
-        // Some are there.
-        let _ = symlink("busybox", s.join(&format!("{name}/bin/{applet}")));
-    }
 }
 
 fn run(s: &Scratch, options: &[&str], words: &[&str]) -> Command {

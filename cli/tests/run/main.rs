@@ -16,4 +16,5 @@ mod random;
 mod roots;
 mod suites;
 mod terminal;
+mod tracers;
 mod wires;

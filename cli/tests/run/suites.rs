@@ -15,6 +15,9 @@ fn a_part_passes(suite: &Suite) {
     if !crate::common::run::can_run() || tane_test_support::image(suite.kernel).is_none() {
         return;
     }
+    if let Some(why) = (suite.other_version)() {
+        return tane_test_support::skip(why);
+    }
     let s = Scratch::new();
     let units = match (suite.make)(&s, Extent::Part) {
         Ok(units) => units,
@@ -35,15 +38,32 @@ fn programs_of_the_posix_suite_end_as_on_any_linux() {
 
 #[test]
 fn the_go_librarys_own_tests_pass() {
-    if let Some(why) = crate::suite::go::too_old() {
-        return tane_test_support::skip(why);
-    }
     a_part_passes(&crate::suite::go::SUITE);
 }
 
 #[test]
-fn filters_of_calls_do_what_linuxs_own_tests_of_them_say() {
-    a_part_passes(&crate::suite::seccomp::SUITE);
+fn what_programs_ask_for_passes_linuxs_own_tests() {
+    a_part_passes(&crate::suite::kselftest::SUITE);
+}
+
+#[test]
+fn scripts_say_what_bashs_own_tests_have_written_down() {
+    a_part_passes(&crate::suite::bash::SUITE);
+}
+
+#[test]
+fn small_programs_and_a_shell_pass_busyboxs_own_tests() {
+    a_part_passes(&crate::suite::busybox::SUITE);
+}
+
+#[test]
+fn git_passes_its_own_tests() {
+    a_part_passes(&crate::suite::git::SUITE);
+}
+
+#[test]
+fn file_systems_are_to_programs_what_posix_says() {
+    a_part_passes(&crate::suite::pjdfstest::SUITE);
 }
 
 #[test]
@@ -67,6 +87,55 @@ fn a_list_that_is_too_long_or_too_short_is_an_error() {
     .is_empty());
 }
 
+#[test]
+fn no_unit_of_a_part_varies_as_a_whole() {
+    for suite in SUITES {
+        for (name, known) in expected::read(suite.name) {
+            // Whatever comes of it, nothing would be said.
+            let varies = known.kind == expected::Kind::Varies;
+            assert!(
+                !varies || !suite.part.contains(&&*name),
+                "{}: {name}: {}",
+                suite.name,
+                known.reason
+            );
+        }
+    }
+}
+
+#[test]
+fn a_list_is_of_one_release_of_a_program() {
+    use crate::suite::debian::differs;
+    for same in ["5.2.15-2+b8", "1:5.2-1"] {
+        assert!(!differs(same, "5.2"), "{same}");
+    }
+    for other in ["5.20.1-1", "5.1.4-2", "1:6.2-1"] {
+        assert!(differs(other, "5.2"), "{other}");
+    }
+    assert!(!differs("", "5.2"), "what is not installed");
+}
+
+#[test]
+fn a_test_that_runs_twice_counts_once() {
+    let said = "a::erofs ok\nb::erofs FAILED\n said so\na::erofs skipped\nb::erofs skipped\n\
+                a::one ok\na::two skipped\n";
+    let outcome = (crate::suite::pjdfstest::SUITE.read)(said);
+    assert_eq!((outcome.passed, outcome.skipped), (2, 1));
+    assert_eq!(outcome.failed.len(), 1);
+}
+
+#[test]
+fn a_unit_of_busyboxs_tests_that_ends_early_has_failed() {
+    let read = crate::suite::busybox::SUITE.read;
+    let failed = |said: &str| read(said).failed.into_keys().collect::<Vec<_>>();
+    assert!(failed("PASS: one\n= 0\n").is_empty());
+    assert_eq!(failed("PASS: one\nFAIL: a b\n= 1\n"), ["a_b"]);
+    // Its end was not reached, or a script's last line was not.
+    assert_eq!(failed("PASS: one\n"), [""]);
+    assert_eq!(failed("PASS: one\n= 2\n"), [""]);
+    assert_eq!(failed("PASS: one\nFAIL: a b\n"), ["", "a_b"]);
+}
+
 /// `scripts/suites`: those of TANE_SUITES, or all, here and on the host.
 #[test]
 #[ignore = "takes an hour: scripts/suites"]
@@ -86,6 +155,10 @@ fn all() {
         .iter()
         .filter(|suite| names.is_empty() || names.contains(&suite.name))
     {
+        if let Some(why) = (suite.other_version)() {
+            wrong.push(format!("{} has not run: {why}", suite.name));
+            continue;
+        }
         let s = Scratch::new();
         let units =
             (suite.make)(&s, Extent::All).unwrap_or_else(|why| panic!("{}: {why}", suite.name));

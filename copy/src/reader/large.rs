@@ -6,7 +6,7 @@ use super::super::sharing::Shares;
 use super::super::SparseMode;
 use super::{Reader, Result, Trouble};
 use std::ffi::CStr;
-use tane::{Content, Place};
+use tane::{Content, HostBlocks};
 use tane_linux::{Errno, Fd, Stat, Xattrs};
 
 /// How much of a large file stays in the cache of a kernel of our own.
@@ -61,11 +61,11 @@ impl Reader<'_, '_> {
         self.out.reserve(Sender::head_size(to, xattrs))?;
         let head = self.out.head(to, *stat, xattrs, link);
         self.out.push(Op::Begin(head));
-        let place = self
-            .place(stat.dev)
+        let blocks = self
+            .host_blocks(stat.dev)
             .filter(|_| plain && stat.size >= BY_HOST && !self.maps);
-        let result = match place {
-            Some(place) => self.by_host(fd, place, end),
+        let result = match blocks {
+            Some(blocks) => self.by_host(fd, blocks, end),
             None => self.by_kernel(fd, 0, end, has_holes),
         };
         self.out.reserve(0)?;
@@ -116,9 +116,9 @@ impl Reader<'_, '_> {
     }
 
     /// Sends what the host can copy itself as that, and reads the rest.
-    fn by_host(&mut self, fd: &Fd, place: &Place, end: u64) -> Result<()> {
+    fn by_host(&mut self, fd: &Fd, blocks: &HostBlocks, end: u64) -> Result<()> {
         let mut at = 0;
-        for extent in place.extents(fd.raw(), end) {
+        for extent in blocks.extents(fd.raw(), end) {
             self.check_wanted()?;
             // Whatever is wrong with it, reading says it best.
             let Ok(extent) = extent else { break };
@@ -128,7 +128,7 @@ impl Reader<'_, '_> {
             match extent.content {
                 Content::At(physical) => {
                     let physical = physical.saturating_add(start.saturating_sub(extent.start));
-                    self.ranges(fd, place, physical, start, stop)?;
+                    self.ranges(fd, blocks, physical, start, stop)?;
                 }
                 Content::Zeroes => self.hole(fd, start, stop)?,
                 Content::Unknown => self.pieces(fd, start, stop)?,
@@ -143,7 +143,7 @@ impl Reader<'_, '_> {
     fn ranges(
         &mut self,
         fd: &Fd,
-        place: &Place,
+        blocks: &HostBlocks,
         physical: u64,
         start: u64,
         end: u64,
@@ -151,7 +151,7 @@ impl Reader<'_, '_> {
         for at in (start..end).step_by(RANGE as usize) {
             let len = (end - at).min(RANGE);
             let from = physical.saturating_add(at - start);
-            match place.range(from, len) {
+            match blocks.range(from, len) {
                 Some(range) => {
                     self.out.reserve(0)?;
                     self.out.push(Op::Range(at, range));

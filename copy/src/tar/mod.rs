@@ -47,7 +47,7 @@ pub fn create(what: What, out: &mut (dyn Write + Send), report: &dyn Observer) -
         };
         let reader = Reader::new(sys, sender, report, SparseMode::Auto, None);
         let reader = reader.with_maps().without(what.excludes);
-        reader.with_place(what.place).read(what.sources);
+        reader.with_host_blocks(what.host_blocks).read(what.sources);
     };
     pack(read, out, report)
 }

@@ -25,8 +25,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
-pub(crate) use url::Url;
 pub use url::{is_beside, Login};
+pub(crate) use url::{Url, SCHEMES};
 
 /// Most requests at a time for one read.
 const PARALLEL: usize = 4;

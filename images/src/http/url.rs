@@ -1,10 +1,11 @@
 //! Addresses of images on servers, and the names and passwords for them.
 
+use crate::escapes::decoded;
 use std::fmt;
 use std::io;
 use std::path::Path;
 
-const SCHEMES: [&str; 2] = ["http://", "https://"];
+pub(crate) const SCHEMES: [&str; 2] = ["http://", "https://"];
 
 /// An `http://` or `https://` address, without a name and password.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,28 +47,6 @@ impl Login {
         let rest = url.0.strip_prefix(&self.origin);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']))
     }
-}
-
-/// With `%40` and the like as what they mean.
-fn decoded(text: &str) -> Vec<u8> {
-    let bytes = text.as_bytes();
-    let mut all = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let code = text.get(at + 1..at + 3);
-        let code = code.and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        match (bytes[at], code) {
-            (b'%', Some(byte)) => {
-                all.push(byte);
-                at += 3;
-            }
-            (byte, _) => {
-                all.push(byte);
-                at += 1;
-            }
-        }
-    }
-    all
 }
 
 impl Url {

@@ -11,12 +11,12 @@ use crate::backend::{check_range, Backend};
 use crate::buffers::{buffer_mut, gather, scatter, slice, total, Buffers};
 use crate::errors::{named, other};
 use crate::host_files::open_host_file;
-use crate::http::Url;
 use crate::lock::{LockWait, Waiting};
+use crate::remote::is_remote;
 use log::{Header, Log};
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock, Weak};
@@ -41,7 +41,7 @@ pub struct Redo {
 
 /// Its name, for an image that is a file.
 pub fn redo_path(image: &Path) -> Option<PathBuf> {
-    if Url::of(image).is_some() {
+    if is_remote(image) {
         return None;
     }
     let real = match image.canonicalize() {
@@ -185,8 +185,13 @@ impl Redo {
         )))
     }
 
+    /// What [`Redo::remove`] takes.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
     /// Remove the file, unless there is something to be finished. For a process
-    /// that outlives the one which called [`Redo::beside`], and has its descriptors.
+    /// that outlives the one which called [`Redo::beside`], and has its descriptor.
     pub fn remove(&self) {
         if Header::read(&self.file).is_ok_and(|header| header.is_none()) {
             let _ = std::fs::remove_file(&self.path);

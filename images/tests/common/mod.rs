@@ -1,6 +1,8 @@
 //! What the tests of this crate share.
 #![allow(dead_code)]
 
+pub mod nbd;
+
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hasher};
 use std::io;

@@ -1,7 +1,7 @@
 //! The system calls that are used here, with types.
 
 use crate::errno::{Errno, Result};
-use crate::{Fd, Linux};
+use crate::Linux;
 use std::ffi::{CStr, CString};
 use std::ops::Deref;
 
@@ -55,12 +55,14 @@ mod attributes;
 mod data;
 mod descriptors;
 mod entries;
+mod fd;
 mod mounts;
 mod serve;
 mod xattrs;
 
 pub use attributes::RawStatFs;
 pub use data::Sync;
+pub use fd::{Descriptor, Fd};
 pub use mounts::Config;
 pub use serve::FlagsData;
 pub use xattrs::XattrOf;

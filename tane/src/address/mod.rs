@@ -5,7 +5,8 @@
 //! exists under its full name is always that file, so `a:b`, `./a:b` and even
 //! `dir:/file` below a directory called `dir:` are what they look like.
 //!
-//! `https://HOST/IMAGE:/path` is in an image on a server; see `url.rs`.
+//! `https://HOST/IMAGE:/path` and `nbd://HOST/EXPORT:/path` are in images on servers; see
+//! `url.rs`.
 
 use crate::error::{Error, Result};
 use std::ffi::{OsStr, OsString};
@@ -15,10 +16,8 @@ use std::path::{Path, PathBuf};
 
 mod url;
 
-/// Whether this is no file of the host, but an image on a server.
-pub fn is_remote(image: &Path) -> bool {
-    url::is_one(image.as_os_str().as_bytes())
-}
+pub use tane_images::is_remote;
+use tane_images::scheme;
 
 /// What to mount of an image that holds several file systems.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -211,7 +210,7 @@ impl Address {
         if files.exists(Path::new(argument)) {
             return host();
         }
-        if url::is_one(text) {
+        if scheme(text).is_some() {
             return match url::split(text) {
                 (_, None) => Err(on_host(Path::new(argument))),
                 (left, Some(path)) => Ok(Address::Image(url::image(left, path))),
@@ -241,7 +240,7 @@ impl Address {
     /// For programs that only know images: `IMAGE` alone means `IMAGE:/`. EINVAL
     /// as for [`Address::parse`], and if it is a path on the host.
     pub fn parse_image(argument: &OsStr, files: &dyn Files) -> Result<ImagePath> {
-        if url::is_one(argument.as_bytes()) && !files.exists(Path::new(argument)) {
+        if is_remote(Path::new(argument)) && !files.exists(Path::new(argument)) {
             let (left, path) = url::split(argument.as_bytes());
             return Ok(url::image(left, path.unwrap_or(b"/")));
         }

@@ -1,21 +1,30 @@
-//! `https://HOST/IMAGE@SELECTOR:/path`. Nobody can be asked what exists there, so
-//! the text decides: the image ends at the first `:/` behind the host, and at the
-//! last `@` that a selector follows. `%3A` and `%40` are signs of its own.
+//! `https://HOST/IMAGE@SELECTOR:/path`, `nbd://HOST/EXPORT@SELECTOR:/path`. Nobody can be
+//! asked what exists there, so the text decides: the image ends at the first `:/` behind
+//! the host, and at the last `@` that a selector follows. `%3A` and `%40` are signs of its
+//! own.
+//!
+//! An export's name may be nothing: `nbd://HOST:/path`, `nbd://HOST/@2:/path`.
 
 use super::{path_buf, ImagePath, Selector};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use tane_images::scheme;
 
-const SCHEMES: [&[u8]; 2] = [b"http://", b"https://"];
-
-pub fn is_one(text: &[u8]) -> bool {
-    SCHEMES.iter().any(|scheme| text.starts_with(scheme))
+fn is_nbd(text: &[u8]) -> bool {
+    tane_images::is_nbd(Path::new(OsStr::from_bytes(text)))
 }
 
 /// Where the host's name and port end.
 fn host_end(text: &[u8]) -> usize {
-    let scheme = SCHEMES.iter().find(|scheme| text.starts_with(scheme));
-    let start = scheme.map_or(0, |scheme| scheme.len());
+    let start = scheme(text).map_or(0, str::len);
     let slash = text[start..].iter().position(|b| *b == b'/');
-    slash.map_or(text.len(), |at| start + at)
+    let end = slash.map_or(text.len(), |at| start + at);
+    // No port is missing there: the path begins.
+    match end > start && end < text.len() && text[end - 1] == b':' && is_nbd(text) {
+        true => end - 1,
+        false => end,
+    }
 }
 
 /// The image with its selector, and the path if there is one.
@@ -31,8 +40,9 @@ pub fn split(text: &[u8]) -> (&[u8], Option<&[u8]>) {
 pub fn image(left: &[u8], path: &[u8]) -> ImagePath {
     let host = host_end(left);
     let marks = (host..left.len()).rev().filter(|i| left[*i] == b'@');
-    // "/@scope/image" has none: a name comes before it.
-    let marks = marks.filter(|i| *i > host && left[*i - 1] != b'/');
+    // "/@scope/image" has none: a name comes before it, but that of an export may be empty.
+    let empty = is_nbd(left).then_some(host + 1);
+    let marks = marks.filter(|i| *i > host && (left[*i - 1] != b'/' || Some(*i) == empty));
     let selector = |at: usize| {
         let text = std::str::from_utf8(&left[at + 1..]).ok()?;
         Some((at, Selector::parse(text).ok()?))
@@ -91,6 +101,31 @@ mod tests {
             assert_eq!(parse(text), wanted, "{text}");
         }
         assert_eq!(parse("http://h/d.img@1").1, Some(Which::Partition(1)));
+    }
+
+    #[test]
+    fn an_export_may_have_no_name() {
+        let two = || Some(Which::Partition(2));
+        for (text, image, which, path) in [
+            ("nbd://h", "nbd://h", None, "/"),
+            ("nbd://h:7:/etc", "nbd://h:7", None, "/etc"),
+            ("nbd://h:/etc", "nbd://h", None, "/etc"),
+            ("nbd://[::1]:7/:/etc", "nbd://[::1]:7/", None, "/etc"),
+            ("nbd://h/@2:/etc", "nbd://h/", two(), "/etc"),
+            ("nbd://h/@2", "nbd://h/", two(), "/"),
+            ("nbd://h/a/b@2:/x", "nbd://h/a/b", two(), "/x"),
+            ("nbd://h/a/@2:/x", "nbd://h/a/@2", None, "/x"),
+            ("nbds://h/a:/x", "nbds://h/a", None, "/x"),
+        ] {
+            assert_eq!(parse(text), (image.into(), which, path.into()), "{text}");
+        }
+        let (socket, at) = (
+            "nbd+unix:///x?socket=/run/s",
+            "nbd+unix:///x?socket=/run/s@2:/y",
+        );
+        assert_eq!(parse(at), (socket.into(), two(), "/y".into()));
+        let (socket, at) = ("nbd+unix:///?socket=s", "nbd+unix:///?socket=s:/y");
+        assert_eq!(parse(at), (socket.into(), None, "/y".into()));
     }
 
     #[test]

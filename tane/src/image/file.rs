@@ -90,8 +90,9 @@ impl DiskOptions {
 }
 
 impl Kernel {
-    /// Give the kernel a disk image: a file or block device of the host, or one on
-    /// a web server (`https://…`), which can only be read. What it is (a raw disk,
+    /// Give the kernel a disk image: a file or block device of the host, one on
+    /// a web server (`https://…`), which can only be read, or an export of an NBD server
+    /// (`nbd://…`). What it is (a raw disk,
     /// one of the [`Format`](tane_images::Format)s) is told by its content, and no file that it names is
     /// opened unless it lies beside it.
     ///

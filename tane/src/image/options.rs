@@ -4,11 +4,10 @@ use crate::address::Selector;
 use crate::disk::DiskOptions;
 use crate::error::{Error, Result};
 use crate::image::jail::ImageFiles;
-use crate::volumes::VolumeOptions;
+use crate::volumes::{Verity, VolumeOptions};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 use tane_images::{Backend, Format, LockWait, Login, Redo};
 
@@ -49,55 +48,6 @@ pub struct ImageOptions {
     pub verity: Option<Verity>,
     /// The disk's sectors, in bytes, if they are not 512; see [`DiskOptions::sector_size`].
     pub sector_size: Option<u32>,
-}
-
-/// A root hash of dm-verity, and where its tree is. As text, for [`FromStr`], it is what
-/// `tane --verity` takes: the digits that veritysetup(8) prints, and if the hashes are
-/// behind the data `,offset=BYTES`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verity {
-    /// The hash.
-    pub root: Vec<u8>,
-    /// Where the hashes are behind the data they are of, in bytes; None: on a volume of
-    /// their own.
-    pub offset: Option<u64>,
-}
-
-impl FromStr for Verity {
-    type Err = String;
-
-    fn from_str(text: &str) -> std::result::Result<Verity, String> {
-        let (hash, offset) = match text.split_once(",offset=") {
-            Some((hash, offset)) => (hash, Some(parse_size(offset)?)),
-            None => (text, None),
-        };
-        let pair = |i: usize| u8::from_str_radix(hash.get(i..i + 2)?, 16).ok();
-        let root: Option<Vec<u8>> = (0..hash.len()).step_by(2).map(pair).collect();
-        match root.filter(|root| !root.is_empty()) {
-            Some(root) => Ok(Verity { root, offset }),
-            None => Err("not a root hash: write the digits that veritysetup format printed".into()),
-        }
-    }
-}
-
-/// A number of bytes with an optional K, M, G or T (powers of 1024), as every option of the
-/// `tane` command has it.
-pub fn parse_size(text: &str) -> std::result::Result<u64, String> {
-    let upper = text.to_ascii_uppercase();
-    let upper = upper
-        .strip_suffix("IB")
-        .or(upper.strip_suffix('B'))
-        .unwrap_or(&upper);
-    let (digits, shift) = match upper.char_indices().last() {
-        Some((i, 'K')) => (&upper[..i], 10),
-        Some((i, 'M')) => (&upper[..i], 20),
-        Some((i, 'G')) => (&upper[..i], 30),
-        Some((i, 'T')) => (&upper[..i], 40),
-        _ => (upper, 0),
-    };
-    let number: Option<u64> = digits.parse().ok();
-    let size = number.and_then(|n| n.checked_mul(1 << shift));
-    size.ok_or_else(|| "not a size: write a number and K, M, G or T".into())
 }
 
 impl ImageOptions {
@@ -229,7 +179,7 @@ impl fmt::Debug for ImageOptions {
 
 type Ask = Arc<dyn Fn(&str) -> Option<Vec<u8>> + Send + Sync>;
 type Notice = Arc<dyn Fn(&str) + Send + Sync>;
-type Servers = Arc<dyn Fn(&str) -> io::Result<Arc<dyn Backend>> + Send + Sync>;
+type Servers = Arc<dyn Fn(&str, bool) -> io::Result<Arc<dyn Backend>> + Send + Sync>;
 
 /// What an image that is opened asks and tells its caller. Nothing, by default.
 #[derive(Clone, Default)]
@@ -268,7 +218,7 @@ impl ImageHooks {
     /// See [`DiskOptions::servers`].
     pub fn servers(
         &mut self,
-        open: impl Fn(&str) -> io::Result<Arc<dyn Backend>> + Send + Sync + 'static,
+        open: impl Fn(&str, bool) -> io::Result<Arc<dyn Backend>> + Send + Sync + 'static,
     ) -> &mut Self {
         self.servers = Some(Arc::new(open));
         self
@@ -315,7 +265,7 @@ impl ImageHooks {
             disk.notice(move |text| notice(text));
         }
         if let Some(servers) = self.servers.clone() {
-            disk.servers(move |address| servers(address));
+            disk.servers(move |address, write| servers(address, write));
         }
         for login in &self.logins {
             disk.login(login.clone());
@@ -338,26 +288,6 @@ impl fmt::Debug for ImageHooks {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_have_binary_suffixes() {
-        assert_eq!(parse_size("512"), Ok(512));
-        assert_eq!(parse_size("64k"), Ok(65536));
-        assert_eq!(parse_size("256MiB"), Ok(256 << 20));
-        assert_eq!(parse_size("1G"), Ok(1 << 30));
-        assert!(parse_size("much").is_err());
-        assert!(parse_size("99999999999T").is_err());
-    }
-
-    #[test]
-    fn a_root_hash_is_pairs_of_digits() {
-        let root = vec![0x0a, 0xff];
-        let (text, at) = ("0aFF,offset=4K", Some(4096));
-        assert_eq!(text.parse(), Ok(Verity { root, offset: at }));
-        for wrong in ["", "0a0", "xy", "0a,offset=", "é"] {
-            assert!(wrong.parse::<Verity>().is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn secrets_are_not_printed() {

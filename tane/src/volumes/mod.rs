@@ -25,6 +25,7 @@ mod luks;
 mod lvm;
 mod mapper;
 mod raid;
+mod root_hash;
 mod verity;
 mod volume;
 
@@ -37,6 +38,7 @@ pub use bitlocker::{Protector, ProtectorKind};
 #[doc(hidden)]
 pub use hostile::fuzz_volumes;
 use mapper::Mapper;
+pub use root_hash::Verity;
 use std::path::{Path, PathBuf};
 pub use volume::{Volume, VolumeKind, VolumeOptions};
 

@@ -2,9 +2,8 @@
 //! a root that somebody trusts. The superblock is veritysetup(8)'s.
 
 use super::mapper::Target;
-use super::{Made, VolumeKind, VolumeOptions, Volumes};
+use super::{Made, Verity, VolumeKind, VolumeOptions, Volumes};
 use crate::error::{Error, Result};
-use crate::image::options::Verity;
 use crate::kernel::Kernel;
 use crate::probe::hyphenated;
 use std::path::Path;

@@ -1,7 +1,6 @@
 //! What a volume is, and how volumes are looked for.
 
-use super::Protector;
-use crate::image::options::Verity;
+use super::{Protector, Verity};
 use crate::probe::FileSystem;
 use std::path::PathBuf;
 

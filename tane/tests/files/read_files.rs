@@ -114,7 +114,7 @@ fn a_mount_that_may_be_written_has_no_place_on_the_host() {
     let Some(image) = image(&dir) else { return };
     let kernel = kernel().expect("as before");
     let (_disk, mount) = mount(&kernel, &image);
-    assert!(mount.place().is_none());
+    assert!(mount.host_blocks().is_none());
     mount.write(name(3), b"new").unwrap();
     let mut room = vec![0; LEN];
     let lengths = mount.read_files([name(3)], &mut room);
@@ -127,7 +127,7 @@ fn files_are_read_as_far_as_there_is_room() {
     let Some(image) = image(&dir) else { return };
     let image = tane::Image::open(image).unwrap();
     let mount = image.mount(None, &MountOptions::new()).unwrap();
-    assert!(mount.place().is_some());
+    assert!(mount.host_blocks().is_some());
     let mut room = vec![0; 3 * LEN];
     let read = mount.read_files((0..FILES).map(name), &mut room);
     assert_eq!(read.len(), 2, "the third could be longer");

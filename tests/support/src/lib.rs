@@ -6,13 +6,18 @@
 //!
 //! Imports of ours: none.
 
+mod bpf;
 mod dice;
+mod fuse;
 pub mod http;
 mod namespace;
+pub mod nbd;
 mod scratch;
 pub mod sums;
 
+pub use bpf::compile_bpf;
 pub use dice::Dice;
+pub use fuse::{can_mount, has_fuse};
 pub use namespace::in_namespace;
 pub use scratch::Scratch;
 

@@ -11,14 +11,24 @@ pub const MOST: usize = 1 << 20;
 const BESIDE: usize = 64 << 10;
 
 /// The other fields of a message, in bytes, at most.
-const FIELDS: usize = 64;
+const FIELDS: usize = 128;
 
-/// Open an address: its handle; its size in eight bytes, then a notice or nothing.
+/// Open an address, for writing too if the length is 1: its handle; the [`Shape`] of the
+/// disk, then a notice or nothing.
 pub const OPEN: u32 = 1;
 /// Read of a handle.
 pub const READ: u32 = 2;
 /// Open nothing from now on.
 pub const SEAL: u32 = 3;
+/// What a disk is told beside that, of a handle.
+pub const WRITE: u32 = 4;
+pub const FLUSH: u32 = 5;
+pub const DISCARD: u32 = 6;
+/// Zeroes whose room stays, and such that may be holes.
+pub const ZEROES: u32 = 7;
+pub const HOLES: u32 = 8;
+/// Tell servers that this is the end.
+pub const FAREWELL: u32 = 9;
 
 #[derive(Debug)]
 pub struct Question {
@@ -28,6 +38,40 @@ pub struct Question {
     pub offset: u64,
     pub len: u64,
     pub address: String,
+    /// What is to be written.
+    pub data: Vec<u8>,
+}
+
+/// How large a disk is, and its blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    pub size: u64,
+    pub block_sizes: (u32, u32),
+}
+
+impl Shape {
+    pub const LEN: usize = 16;
+
+    pub fn to_bytes(self) -> [u8; Self::LEN] {
+        let mut bytes = [0; Self::LEN];
+        bytes[..8].copy_from_slice(&self.size.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.block_sizes.0.to_le_bytes());
+        bytes[12..].copy_from_slice(&self.block_sizes.1.to_le_bytes());
+        bytes
+    }
+
+    /// None: no disk has these blocks.
+    pub fn of(bytes: &[u8; Self::LEN]) -> Option<Shape> {
+        let word =
+            |at| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let (smallest, preferred) = (word(8), word(12));
+        let known = |size: u32| size.is_power_of_two() && (512..=4096).contains(&size);
+        let fits = known(smallest) && known(preferred) && smallest <= preferred;
+        fits.then_some(Shape {
+            size: u64::from(word(4)) << 32 | u64::from(word(0)),
+            block_sizes: (smallest, preferred),
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -55,7 +99,7 @@ macro_rules! messages {
 }
 
 messages! {
-    Question { id, what, handle, offset, len, address }
+    Question { id, what, handle, offset, len, address, data }
     Answer { id, errno, value, bytes }
 }
 
@@ -63,7 +107,7 @@ fn malformed() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "a message is malformed")
 }
 
-/// `data`: how long the bytes or the address in it are.
+/// `data`: how long the bytes and the address in it are.
 pub fn send<T: for<'a> Wire<'a>>(mut to: impl Write, message: &T, data: usize) -> io::Result<()> {
     let mut room = vec![0; 4 + FIELDS + data];
     let mut writer = Writer::new(&mut room[4..]);

@@ -1,6 +1,10 @@
 //! The process that talks to servers. It believes nothing of what the worker says.
 
-use super::frame::{self, Answer, Question, MOST, OPEN, READ, SEAL};
+use super::frame::{
+    self, Answer, Question, Shape, DISCARD, FAREWELL, FLUSH, HOLES, MOST, OPEN, READ, SEAL, WRITE,
+    ZEROES,
+};
+use super::named::{Exports, Named};
 use crate::failure::{Failure, Result};
 use crate::objects::lock;
 use crate::take_over::{take_over, Given};
@@ -9,9 +13,9 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
-use tane::images::{buffer_mut, Backend, Format, ImageOptions, Login};
+use tane::images::{buffer, buffer_mut, Backend, Format, ImageOptions, Login};
 use tane::jail::Jail;
 
 /// Requests of the worker that are served at once: as many as Linux makes.
@@ -28,17 +32,17 @@ pub fn run() -> ! {
     };
     let mut addresses = Vec::new();
     let read = File::from(second).read_to_end(&mut addresses);
-    let addresses = List::<String>::get(&mut Reader::new(&addresses));
+    let addresses = List::<Named>::get(&mut Reader::new(&addresses));
     let (Ok(_), Ok(List(addresses))) = (read, addresses) else {
         std::process::exit(1);
     };
     let mut logins = Vec::new();
-    let bare = |address: String| match Login::take(&address) {
-        Some((bare, login)) => {
+    let bare = |named: Named| match Login::take(&named.address) {
+        Some((address, login)) => {
             logins.push(login);
-            bare
+            Named { address, ..named }
         }
-        None => address,
+        None => named,
     };
     let named = addresses.into_iter().map(bare).collect();
     serve(first, named, logins)
@@ -46,19 +50,24 @@ pub fn run() -> ! {
 
 /// Serve who is at the other end of this socket, to its end. This process has one thread,
 /// and nothing else open.
-pub fn serve(line: OwnedFd, named: Vec<String>, logins: Vec<Login>) -> ! {
+pub fn serve(line: OwnedFd, named: Vec<Named>, logins: Vec<Login>) -> ! {
+    let exports = Exports::connect(&named);
+    let is_web = named.iter().any(|named| !named.is_nbd());
     let mut jail = Jail::new();
-    for path in tane::network_files() {
-        jail.read(path);
+    if is_web {
+        for path in tane::network_files() {
+            jail.read(path);
+        }
     }
     // What comes as a whole is kept in files that are open already.
     tane::images::set_temporary_files_aside();
-    let jailed = jail.network(true).memory(MEMORY).enter();
+    let jailed = jail.network(is_web).memory(MEMORY).enter();
     let refusal = jailed.err().map(|e| {
         let text = format!("the jail of the process that talks to servers cannot be set up: {e}");
         Failure::new(libc::EPERM, text)
     });
-    Arc::new(Servers::new(named, logins, refusal)).serve(&File::from(line));
+    let servers = Servers::new(named, exports, logins, refusal);
+    Arc::new(servers).serve(&File::from(line));
     end()
 }
 
@@ -70,7 +79,8 @@ fn end() -> ! {
 
 struct Servers {
     /// Addresses without names and passwords.
-    named: Vec<String>,
+    named: Vec<Named>,
+    exports: Exports,
     options: ImageOptions,
     refusal: Option<Failure>,
     sealed: AtomicBool,
@@ -78,7 +88,12 @@ struct Servers {
 }
 
 impl Servers {
-    fn new(named: Vec<String>, logins: Vec<Login>, refusal: Option<Failure>) -> Servers {
+    fn new(
+        named: Vec<Named>,
+        exports: Exports,
+        logins: Vec<Login>,
+        refusal: Option<Failure>,
+    ) -> Servers {
         let mut options = ImageOptions::new();
         // What is in it is the worker's to look at.
         options.format(Format::Raw);
@@ -87,6 +102,7 @@ impl Servers {
         }
         Servers {
             named,
+            exports,
             options,
             refusal,
             sealed: AtomicBool::new(false),
@@ -95,25 +111,41 @@ impl Servers {
     }
 
     fn serve(self: &Arc<Self>, line: &File) {
-        let (give, questions) = sync_channel::<Question>(THREADS);
+        // As many as come, so that a farewell is read behind those that servers keep waiting.
+        // A worker that asks for more than fits in this process's memory has had servers.
+        let (give, questions) = channel::<Question>();
         let questions = Mutex::new(questions);
         let writing = Mutex::new(());
+        let answer = |question: &Question| {
+            let answer = self.answer(question);
+            let _writing = lock(&writing);
+            // If nobody is there to read it, this ends too.
+            let _ = frame::send(line, &answer, answer.bytes.len());
+        };
         std::thread::scope(|scope| {
             for _ in 0..THREADS {
                 scope.spawn(|| loop {
                     let question = lock(&questions).recv();
                     let Ok(question) = question else { return };
-                    let answer = self.answer(&question);
-                    let _writing = lock(&writing);
-                    // If nobody is there to read it, this ends too.
-                    let _ = frame::send(line, &answer, answer.bytes.len());
+                    answer(&question);
                 });
             }
-            while let Ok(Some(question)) = frame::receive(line) {
-                if give.send(question).is_err() {
-                    break;
+            // Before somebody asks, who may have much to do before. It is talk with servers:
+            // not without the jail.
+            if self.refusal.is_none() {
+                for agree in self.exports.agree() {
+                    scope.spawn(agree);
                 }
             }
+            while let Ok(Some(question)) = frame::receive::<Question>(line) {
+                match question.what {
+                    // Whatever others wait for.
+                    FAREWELL => answer(&question),
+                    _ if give.send(question).is_err() => break,
+                    _ => {}
+                }
+            }
+            self.exports.farewell();
             // Without waiting for servers.
             #[cfg(not(test))]
             end();
@@ -124,10 +156,15 @@ impl Servers {
 
     fn answer(&self, question: &Question) -> Answer {
         let done = match question.what {
-            OPEN => self.open(&question.address),
+            OPEN => self.open(&question.address, question.len != 0),
             READ => self.read(question),
+            WRITE | FLUSH | DISCARD | ZEROES | HOLES => self.change(question),
             SEAL => {
                 self.sealed.store(true, SeqCst);
+                Ok((0, Vec::new()))
+            }
+            FAREWELL => {
+                self.exports.farewell();
                 Ok((0, Vec::new()))
             }
             _ => Err(Failure::new(libc::ENOSYS, "no such request")),
@@ -145,44 +182,77 @@ impl Servers {
         }
     }
 
-    fn open(&self, address: &str) -> Result<(u64, Vec<u8>)> {
+    fn open(&self, address: &str, write: bool) -> Result<(u64, Vec<u8>)> {
         if let Some(refusal) = &self.refusal {
             return Err(refusal.clone());
         }
-        let named = &self.named;
-        let allowed = named
-            .iter()
-            .any(|own| own == address || tane::images::is_beside(own, address));
+        let mut named = self.named.iter();
+        let allowed = named.any(|named| named.allows(address, write));
         if self.sealed.load(SeqCst) || !allowed {
             return Err(Failure::of_errno(libc::EACCES, address));
         }
         let said = Arc::new(Mutex::new(String::new()));
-        let mut options = self.options.clone();
         let say = said.clone();
-        options.notice(move |text| lock(&say).push_str(text));
-        let image = options.open(address);
-        let image = image.map_err(failure)?;
+        let disk = match tane::images::is_nbd(address.as_ref()) {
+            true => {
+                let say = |text: &str| lock(&say).push_str(&format!("{address}: {text}"));
+                self.exports.disk(address, write, &say)
+            }
+            false => {
+                let mut options = self.options.clone();
+                options.notice(move |text| lock(&say).push_str(text));
+                options.open(address).map(|image| image.backend)
+            }
+        };
+        let disk = disk.map_err(failure)?;
         let mut open = lock(&self.open);
         if open.len() == FILES {
             return Err(Failure::of_errno(libc::EMFILE, address));
         }
-        let mut bytes = image.backend.size().to_le_bytes().to_vec();
+        let shape = Shape {
+            size: disk.size(),
+            block_sizes: disk.block_sizes(),
+        };
+        let mut bytes = shape.to_bytes().to_vec();
         bytes.extend_from_slice(lock(&said).as_bytes());
-        open.push(image.backend);
+        open.push(disk);
         Ok((open.len() as u64 - 1, bytes))
     }
 
-    fn read(&self, question: &Question) -> Result<(u64, Vec<u8>)> {
-        let wrong = || Failure::of_errno(libc::EINVAL, "read");
+    /// The disk of a question, and an error unless it has what is asked for.
+    fn disk(&self, question: &Question) -> Result<Arc<dyn Backend>> {
+        let wrong = || Failure::of_errno(libc::EINVAL, "use a disk on a server");
         let at = usize::try_from(question.handle).map_err(|_| wrong())?;
-        let backend = lock(&self.open).get(at).cloned().ok_or_else(wrong)?;
+        let disk = lock(&self.open).get(at).cloned().ok_or_else(wrong)?;
         let end = question.offset.checked_add(question.len);
-        let fits = end.is_some_and(|end| end <= backend.size());
-        if !fits || question.len > MOST as u64 {
-            return Err(wrong());
+        let fits = end.is_some_and(|end| end <= disk.size());
+        let moves = [READ, WRITE].contains(&question.what);
+        let is_too_long = moves && question.len > MOST as u64;
+        let is_odd = question.what == WRITE && question.data.len() as u64 != question.len;
+        match !fits || is_too_long || is_odd {
+            true => Err(wrong()),
+            false => Ok(disk),
         }
+    }
+
+    /// Of a disk that was opened for that: another one refuses.
+    fn change(&self, question: &Question) -> Result<(u64, Vec<u8>)> {
+        let disk = self.disk(question)?;
+        let Question { offset, len, .. } = *question;
+        let done = match question.what {
+            WRITE => disk.write(&[buffer(&question.data)], offset),
+            FLUSH => disk.flush(),
+            DISCARD => disk.discard(offset, len),
+            what => disk.write_zeroes(offset, len, what == HOLES),
+        };
+        done.map_err(failure)?;
+        Ok((0, Vec::new()))
+    }
+
+    fn read(&self, question: &Question) -> Result<(u64, Vec<u8>)> {
+        let disk = self.disk(question)?;
         let mut bytes = vec![0; question.len as usize];
-        let read = backend.read(&[buffer_mut(&mut bytes)], question.offset);
+        let read = disk.read(&[buffer_mut(&mut bytes)], question.offset);
         read.map_err(failure)?;
         Ok((0, bytes))
     }
@@ -193,83 +263,4 @@ fn failure(error: std::io::Error) -> Failure {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::link::Link;
-    use super::*;
-    use std::os::unix::net::UnixStream;
-    use tane_test_support::http::Server;
-
-    /// A link to servers that may open this address.
-    fn link(address: String, test: impl FnOnce(&Arc<Link>)) {
-        let (near, far) = UnixStream::pair().expect("sockets");
-        let servers = Arc::new(Servers::new(vec![address], Vec::new(), None));
-        let thread = std::thread::spawn(move || servers.serve(&File::from(OwnedFd::from(far))));
-        test(&Arc::new(Link::new(near.into())));
-        thread.join().expect("it ends with the link");
-    }
-
-    #[test]
-    fn only_what_was_named_and_what_lies_beside_it_is_opened() {
-        let server = Server::of(vec![7; 5000]);
-        link(server.url("dir/disk"), |link| {
-            let good = ["dir/disk", "dir/part-2.vmdk"];
-            assert!(good.map(|name| link.open(&server.url(name)).is_ok()) == [true; 2]);
-            let other = Server::of(vec![7; 5000]);
-            let bad = [
-                server.url(""),
-                server.url("disk"),
-                server.url("dir/"),
-                server.url("dir/.."),
-                server.url("dir/deep/disk"),
-                server.url("dir/disk?more"),
-                other.url("dir/disk"),
-                format!("http://me:pw@{}/dir/disk", server.address()),
-                "/etc/passwd".into(),
-            ];
-            for address in bad {
-                let error = link.open(&address).err().expect("refused");
-                assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
-            }
-            assert_eq!(other.requests(), 0);
-        });
-    }
-
-    #[test]
-    fn once_sealed_it_reads_what_is_open_and_opens_nothing() {
-        let file: Vec<u8> = (0..300_000u32).map(|i| (i / 7) as u8).collect();
-        let server = Server::of(file.clone());
-        link(server.url("disk"), |link| {
-            let disk = link.open(&server.url("disk")).expect("a disk");
-            link.seal().expect("sealed");
-            assert!(link.open(&server.url("disk")).is_err());
-            let mut bytes = vec![0; file.len() - 9];
-            disk.read(&[buffer_mut(&mut bytes)], 9).expect("bytes");
-            assert!(bytes == file[9..]);
-            let past = disk.read(&[buffer_mut(&mut bytes)], 10);
-            assert!(past.is_err(), "past its end");
-        });
-    }
-
-    #[test]
-    fn threads_get_what_each_of_them_asked_for() {
-        let file: Vec<u8> = (0..2_000_000u32).map(|i| (i / 5) as u8).collect();
-        let server = Server::of(file.clone());
-        link(server.url("disk"), |link| {
-            let disk = &link.open(&server.url("disk")).expect("a disk");
-            let file = &file;
-            std::thread::scope(|scope| {
-                for thread in 0..16 {
-                    scope.spawn(move || {
-                        for round in 0..20 {
-                            let at = (thread * 104_729 + round * 60_013) % 1_900_000;
-                            let mut bytes = vec![0; 4096 + thread];
-                            let to = [buffer_mut(&mut bytes)];
-                            disk.read(&to, at as u64).expect("bytes");
-                            assert!(bytes == file[at..][..bytes.len()]);
-                        }
-                    });
-                }
-            });
-        });
-    }
-}
+mod tests;

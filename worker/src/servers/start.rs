@@ -1,9 +1,8 @@
 //! How the caller starts the process that talks to servers.
 
-use super::ARGUMENT;
+use super::{Named, ARGUMENT, FAREWELLS};
 use crate::failure::{Failure, Result};
 use crate::fork::Owner;
-use crate::leash::Leash;
 use crate::objects::lock;
 use crate::spawn;
 use crate::wire::{List, Wire, Writer};
@@ -14,6 +13,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
+use tane::jail::Leash;
 
 /// Where proxies and certificates are said to be, and temporary files.
 const ENVIRONMENT: [&str; 11] = [
@@ -40,7 +41,7 @@ pub struct Servers {
 impl Servers {
     /// Start it for these addresses, which may have names and passwords; the worker's
     /// end of the socket that it answers on.
-    pub fn start(program: &Path, addresses: &[String]) -> Result<(Servers, OwnedFd)> {
+    pub fn start(program: &Path, addresses: &[Named]) -> Result<(Servers, OwnedFd)> {
         let failed = |e: std::io::Error| {
             let text = format!("start {} to talk to servers", program.display());
             Failure::of_io(&e, &text)
@@ -61,7 +62,7 @@ impl Servers {
         let mut child = command.spawn().map_err(failed)?;
         // The command holds the other ends too.
         drop(command);
-        let leash = Leash::of(&mut child)?;
+        let leash = spawn::tie(&mut child)?;
         let servers = Servers {
             child: Mutex::new(child),
             _leash: leash,
@@ -77,6 +78,11 @@ impl Drop for Servers {
     fn drop(&mut self) {
         if self.owner.is_this() {
             let mut child = lock(&self.child);
+            // It ends by itself with the worker, who is gone, and tells the servers before.
+            let end = Instant::now() + FAREWELLS;
+            while matches!(child.try_wait(), Ok(None)) && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(1));
+            }
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -30,6 +30,17 @@ long __tane_file_fstat(int fd, void *stat);
 long __tane_openat(int dir, const char *path, int flags, int mode);
 long __tane_getcwd(char *to, unsigned long bytes);
 
+/* sockets.c: there if something is that makes sockets. */
+long __tane_socket_read(int fd, void *to, unsigned long bytes);
+long __tane_socket_write(int fd, const void *from, unsigned long bytes);
+long __tane_socket_close(int fd);
+long __tane_socket_fstat(int fd, void *stat);
+long __tane_socket_fcntl(int fd, int command, long flags);
+long __tane_socket(int domain, int type, int protocol);
+
+/* poll.c */
+long __tane_poll(void *fds, unsigned long count, int milliseconds);
+
 /* memory.c */
 long __tane_mmap(unsigned long bytes, int flags, int fd);
 long __tane_munmap(unsigned long at, unsigned long bytes);
@@ -61,6 +72,22 @@ TANE_IMPORT(ftruncate, int fd, long bytes);
 TANE_IMPORT(fallocate, int fd, int mode, long offset, long bytes);
 TANE_IMPORT(fsync, int fd);
 TANE_IMPORT(fdatasync, int fd);
+TANE_IMPORT(socket, int domain, int type, int protocol);
+TANE_IMPORT(bind, int fd, const void *address, unsigned int bytes);
+TANE_IMPORT(listen, int fd, int backlog);
+TANE_IMPORT(accept4, int fd, void *address, void *bytes, int flags);
+TANE_IMPORT(connect, int fd, const void *address, unsigned int bytes);
+TANE_IMPORT(shutdown, int fd, int how);
+TANE_IMPORT(sendto, int fd, const void *from, unsigned long bytes, int flags, const void *address,
+	    unsigned int address_bytes);
+TANE_IMPORT(recvfrom, int fd, void *to, unsigned long bytes, int flags, void *address,
+	    void *address_bytes);
+TANE_IMPORT(getsockname, int fd, void *address, void *bytes);
+TANE_IMPORT(getpeername, int fd, void *address, void *bytes);
+TANE_IMPORT(setsockopt, int fd, int level, int option, const void *value, unsigned int bytes);
+TANE_IMPORT(getsockopt, int fd, int level, int option, void *value, void *bytes);
+TANE_IMPORT(poll, void *fds, unsigned long count, int milliseconds);
+TANE_IMPORT(fcntl, int fd, int command, long flags);
 TANE_IMPORT(clock_gettime, int clock, void *time);
 TANE_IMPORT(getrandom, void *to, unsigned long bytes, unsigned int flags);
 TANE_IMPORT(sched_yield, void);

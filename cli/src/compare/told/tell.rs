@@ -1,8 +1,7 @@
 //! At the end of who reads the directory, and has no Linux.
 
 use super::{Entry, Known, Wanted};
-use crate::session::passing::{self, MOST};
-use crate::session::HOST;
+use crate::passing::{self, MOST};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,7 +10,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 use tane_copy::patterns::Excludes;
-use tane_linux::{is_subvolume, split, Entries, Errno, Fd, Flags, Kind, Root, Stat, Sys, Xattrs};
+use tane_linux::{
+    is_subvolume, split, Entries, Errno, Fd, Flags, Host, Kind, Root, Stat, Sys, Xattrs,
+};
 
 /// A message is sent when it has so many bytes.
 const FULL: usize = 32 << 10;
@@ -97,7 +98,7 @@ impl Draft {
                 sent => break sent,
             }
         };
-        let sys = Sys(&HOST);
+        let sys = Sys(&Host);
         self.fds.drain(..).for_each(|fd| sys.close(fd));
         line.write_all(&message[sent?..])
     }
@@ -125,7 +126,7 @@ pub fn tell(
     let mut draft = Draft::default();
     let mut levels: Vec<Open> = Vec::new();
     let mut below = b".".to_vec();
-    let root = Root::host(Sys(&HOST));
+    let root = Root::host(Sys(&Host));
     let path = path.as_os_str().as_bytes();
     let top = match split(path) {
         // A trailing slash asks for a directory, through a symlink if need be.

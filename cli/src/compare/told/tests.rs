@@ -2,7 +2,7 @@
 //! teller by a file system of the host's might, is an error.
 
 use super::{answer, ask, receive, tell, Told, Wanted, HEADER, LONGEST};
-use crate::session::passing::{self, MOST};
+use crate::passing::{self, MOST};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -1,8 +1,8 @@
 //! What a verb needs of the host: it says so before anything is read of an image.
 
 use super::super::{gofer, network, prepared, Access, Fills, Making};
-use crate::args::Global;
 use crate::copy::gofer::{lender, Terms};
+use crate::session::Global;
 use std::path::{Path, PathBuf};
 use tane::jail::Jail;
 use tane::{directory_of, ImagePath};
@@ -24,6 +24,10 @@ pub struct Needs {
     /// A process of its own writes copies.
     pub(super) copies: Option<Terms>,
     pub(super) programs: bool,
+    /// So many of them read what is made meanwhile.
+    pub(super) fed: usize,
+    /// A process of its own shows this image's files to one of them.
+    pub(super) shown: Option<PathBuf>,
     /// The image's Linux runs a program, whose standard input this process's is.
     pub(super) runs: bool,
     /// These make no holes.
@@ -92,6 +96,16 @@ impl Needs {
         images.chain(self.own_options.iter().map(|(image, ..)| image))
     }
 
+    /// They, and whether they are written.
+    pub(super) fn opened(&self, global: &Global) -> Vec<(PathBuf, bool)> {
+        let images = self.images.iter();
+        let images = images.map(|(at, access)| (&at.outermost().image, *access, global));
+        let own = self.own_options.iter();
+        let all = images.chain(own.map(|(image, access, own)| (image, *access, own)));
+        all.map(|(image, access, global)| (image.clone(), super::writes(access, global)))
+            .collect()
+    }
+
     /// Of root's.
     pub(super) fn rights(&self, jail: &mut Jail) {
         jail.attributes(!self.sources.is_empty());
@@ -125,10 +139,23 @@ impl Needs {
         self
     }
 
-    /// In this file, file systems are filled, each by a process of its own, which has Linux:
+    /// In these files, file systems are filled, each by a process of its own, which has Linux:
     /// this one has none.
     pub fn fills(mut self, fills: Fills) -> Self {
         self.fills = Some(fills);
+        self
+    }
+
+    /// So many programs read what is made meanwhile.
+    pub fn fed(mut self, programs: usize) -> Self {
+        self.fed = programs;
+        self
+    }
+
+    /// A program reads this image's files in a directory beside it, if there is one: a process
+    /// of its own shows them there.
+    pub fn shown(mut self, image: Option<&Path>) -> Self {
+        self.shown = image.map(Path::to_owned);
         self
     }
 

@@ -1,14 +1,15 @@
 //! The jail of programs of the host: what they are read from, and what they work on.
 
 use super::{limit_memory, Needs};
-use crate::args::Global;
 use crate::failure::{Failure, Result};
+use crate::programs;
+use crate::session::Global;
 use crate::session::{container, scratch, Access};
 use crate::tell;
-use crate::tools;
 use std::path::{Path, PathBuf};
 use tane::images::Format;
 use tane::jail::Jail;
+use tane_make::Beside;
 
 /// What programs are, and what they read wherever they run: their settings, what is
 /// mounted, what disks and processors there are. Of processes only their own.
@@ -82,11 +83,23 @@ pub fn jail(needs: &Needs, global: &Global) -> Result<Jail> {
     Ok(jail)
 }
 
-pub fn start(jail: Option<Jail>, global: &Global) -> Result<()> {
+/// Start who shows this image's files to a program, which makes another file of them that is
+/// changed. Of the image itself it knows nothing.
+pub fn start_shower(image: &Path, needs: &Needs, global: &Global) -> Result<()> {
+    let written = needs.changed.iter().filter(|path| *path != image);
+    let of_it = written.fold(Needs::default(), |needs, path| needs.change(path));
+    let mut jail = jail(&of_it, global)?;
+    jail.read(Beside::of(image)).attributes(true);
+    let fail = |e| Failure::image(format!("the process that shows files: {e}"));
+    programs::start_shower(image, jail).map_err(fail)
+}
+
+/// `fed`: how many programs read what is made meanwhile.
+pub fn start(jail: Option<Jail>, fed: usize, global: &Global) -> Result<()> {
     let fail = |e| Failure::image(format!("the process that runs programs: {e}"));
     let is_jailed = jail.is_some();
-    tools::start_runner(jail).map_err(fail)?;
-    if is_jailed && global.verbose && !global.json && !tools::runner_is_apart() {
+    programs::start_runner(jail, fed).map_err(fail)?;
+    if is_jailed && global.verbose && !global.json && !programs::runner_is_apart() {
         tell::note(
             "this host gives programs no network and IPC namespace of their own; the rest of \
              their jail holds",

@@ -1,12 +1,13 @@
 //! The jail of a session, in which images are opened, and kernels booted, at any time: the
 //! former by a process without Linux.
 
+use super::super::confined::confines_session;
 use super::super::machine::{kernel_image, tiny_image};
-use super::super::Access;
-use super::{declare, enter, whole, with, Needs};
-use crate::args::Global;
+use super::super::{whole, Access};
+use super::{declare, enter, with, Needs};
 use crate::copy::gofer::{lender, Terms};
 use crate::failure::{Failure, Result};
+use crate::session::Global;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -107,11 +108,6 @@ pub fn enter_session(image: Option<&ImagePath>, global: &Global) -> Result<()> {
         Access::Read,
         global,
     )
-}
-
-/// A session runs, in a jail.
-pub fn confines_session() -> bool {
-    with(|state| state.entered && state.needs.as_ref().is_some_and(|n| n.session.is_some()))
 }
 
 /// Whether this path on the host is none that the session may open.

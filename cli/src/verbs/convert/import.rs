@@ -1,12 +1,12 @@
 //! Into a volume of an image that is there: its bytes, from its start on.
 
 use super::{fail, Args};
-use crate::args::Global;
 use crate::copy::Progress;
 use crate::failure::{Failure, Result, INTERRUPTED, SOME_FAILED};
-use crate::guard::Guard;
 use crate::interrupt;
 use crate::names;
+use crate::session::spare;
+use crate::session::Global;
 use crate::session::{declare, image_path, is_same_file, Access, Needs, Target, Want};
 use crate::tell;
 use serde_json::json;
@@ -36,7 +36,7 @@ pub fn volume(args: &Args, global: &Global) -> Result<Option<ImagePath>> {
     }
     let has_key = global.key_file.is_some() || global.passphrase_file.is_some();
     let is_locked = || -> Result<bool> {
-        let held = Guard::of(&at.image, global)?.held(b"");
+        let held = spare::guard(&at.image, global)?.held(b"");
         let held = held.map_err(|e| fail(&at.image, &e))?;
         Ok(matches!(held.as_deref(), Some("crypto_LUKS" | "BitLocker")))
     };

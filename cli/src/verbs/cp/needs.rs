@@ -2,12 +2,12 @@
 //! line, before anything is opened.
 
 use super::{path_and_prefix, settings, Args};
-use crate::args::Global;
 use crate::copy::gofer::lender::{self, Named, Wanted};
 use crate::copy::gofer::Terms;
 use crate::failure::Result;
-use crate::guard::{self, Guard};
+use crate::session::Global;
 use crate::session::{gofer, Access, Needs};
+use crate::session::{guard, spare};
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -27,7 +27,7 @@ pub fn guard(sources: &[Address], dest: &Address, args: &Args, global: &Global) 
     }
     if !to.is_dir() {
         let hint = format!("; {}:/ is the root of what is in it", to.display());
-        return guard::spare(to, &hint, global);
+        return spare::spare(to, &hint, global);
     }
     let has_files = |path: &Path| path.read_dir().is_ok_and(|mut dir| dir.next().is_some());
     let replaces = |source: &Address| match name_of(source) {
@@ -39,7 +39,7 @@ pub fn guard(sources: &[Address], dest: &Address, args: &Args, global: &Global) 
         None => has_files(to),
     };
     if sources.iter().any(replaces) {
-        guard::begin(Some(Guard::of(to, global)?));
+        guard::begin(Some(spare::guard(to, global)?));
     }
     Ok(())
 }

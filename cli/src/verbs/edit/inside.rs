@@ -1,8 +1,8 @@
 //! What `tane edit` does inside the image: reads a file, and replaces it as a whole.
 
-use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::names::plain;
+use crate::session::Global;
 use crate::session::{Access, Session};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

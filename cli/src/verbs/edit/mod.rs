@@ -6,12 +6,12 @@
 
 mod inside;
 
-use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::inherited;
 use crate::interrupt;
 use crate::names::{self, plain};
 use crate::output::Output;
+use crate::session::Global;
 use crate::session::{self, apart, image_path};
 use crate::tell;
 use inside::Original;

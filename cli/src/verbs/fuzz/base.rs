@@ -1,7 +1,7 @@
 //! The directory of a hunt, and the sound file system that it begins with.
 
-use crate::args::Global;
 use crate::failure::{Failure, Result};
+use crate::session::Global;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,16 +27,16 @@ const SIZES: [(&str, &str); 7] = [
 const LARGEST: u64 = 64 << 30;
 
 /// The directory.
-pub struct Place(PathBuf);
+pub struct Corpus(PathBuf);
 
-impl Place {
+impl Corpus {
     /// It is made if it is not there.
-    pub fn new(dir: PathBuf) -> Result<Place> {
+    pub fn new(dir: PathBuf) -> Result<Corpus> {
         for part in ["inputs", "found"] {
             let part = dir.join(part);
             fs::create_dir_all(&part).map_err(|e| Failure::of_host(&part, &e))?;
         }
-        Ok(Place(dir))
+        Ok(Corpus(dir))
     }
 
     pub fn dir(&self) -> &Path {

@@ -1,10 +1,10 @@
 //! What is told of a hunt.
 
-use super::base::Place;
-use crate::args::Global;
+use super::base::Corpus;
 use crate::failure::Result;
 use crate::names::plain;
 use crate::output::Output;
+use crate::session::Global;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -111,7 +111,7 @@ pub struct End<'a> {
 }
 
 impl End<'_> {
-    pub fn tell(&self, out: &mut Output, place: &Place, global: &Global) -> Result<()> {
+    pub fn tell(&self, out: &mut Output, corpus: &Corpus, global: &Global) -> Result<()> {
         let (hunt, rates) = (self.hunt, self.rates);
         let [back, anew] = [&rates.back, &rates.anew].map(Rate::per_second);
         if global.json {
@@ -122,7 +122,7 @@ impl End<'_> {
                 "seed": self.seed, "sum": format!("{:08x}", hunt.sum()),
                 "a_second": back, "a_second_with_a_restart": anew,
                 "kernels": self.kernels, "seconds": self.took.as_secs_f64(),
-                "directory": place.dir().display().to_string(),
+                "directory": corpus.dir().display().to_string(),
             }));
         }
         let ways = match self.counts {
@@ -135,7 +135,7 @@ impl End<'_> {
             self.took.as_secs_f64(),
             hunt.kept(),
             hunt.found(),
-            place.dir().display()
+            corpus.dir().display()
         ))?;
         let beside = match rates.anew.count {
             0 => String::new(),

@@ -4,9 +4,9 @@
 //! (MEMCG_SWAP), and what is of the machine rather than of its configuration.
 
 use super::files::{named, options, Options};
-use crate::args::Global;
 use crate::failure::{Result, SOME_FAILED};
 use crate::output::Output;
+use crate::session::Global;
 use serde_json::json;
 
 #[derive(clap::Args)]

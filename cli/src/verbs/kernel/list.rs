@@ -1,9 +1,9 @@
 //! All images, side by side.
 
 use super::files::{all, options};
-use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::output::Output;
+use crate::session::Global;
 use crate::session::Machine;
 use crate::tell;
 use serde_json::json;

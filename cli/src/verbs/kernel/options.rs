@@ -1,9 +1,9 @@
 //! What images are configured with.
 
 use super::files::{named, options, Options};
-use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::output::Output;
+use crate::session::Global;
 use serde_json::json;
 
 #[derive(clap::Args)]

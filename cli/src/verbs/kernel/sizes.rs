@@ -1,9 +1,9 @@
 //! What parts of the source take of an image, as `size` counted it when it was built.
 
 use super::files::{beside, named};
-use crate::args::Global;
 use crate::failure::{Failure, Result, NO_IMAGE};
 use crate::output::Output;
+use crate::session::Global;
 use serde_json::json;
 
 #[derive(clap::Args)]

@@ -59,7 +59,7 @@ impl Args {
 }
 
 #[cfg(not(feature = "fuse"))]
-pub fn run(_: Args, _: &crate::args::Global) -> crate::failure::Result<u8> {
+pub fn run(_: Args, _: &crate::session::Global) -> crate::failure::Result<u8> {
     Err(crate::failure::Failure::usage(
         "this tane was built without FUSE: build it with --features fuse",
     ))
@@ -73,7 +73,7 @@ mod serve;
 mod supervise;
 
 #[cfg(feature = "fuse")]
-pub fn run(args: Args, global: &crate::args::Global) -> crate::failure::Result<u8> {
+pub fn run(args: Args, global: &crate::session::Global) -> crate::failure::Result<u8> {
     match args.serve {
         None => supervise::run(&args),
         Some(fd) => serve::run(&args, &tane_fuse::Link::inherited(fd), global),

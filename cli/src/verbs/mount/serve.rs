@@ -2,9 +2,9 @@
 //! mount's other end, and answers until somebody unmounts.
 
 use super::Args;
-use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
+use crate::session::Global;
 use crate::session::{declare, end_questions, image_path, Access, Needs, Session};
 use crate::tell;
 use std::fs::File;

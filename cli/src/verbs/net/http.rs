@@ -1,11 +1,11 @@
 //! tane net http: one document of a web server, by HTTP/1.1 (RFC 9112).
 
 use super::{addresses, unreached, Networked, Wire};
-use crate::args::Global;
+use crate::args::Net;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
-use crate::network::Net;
 use crate::output::Output;
+use crate::session::Global;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::time::Duration;

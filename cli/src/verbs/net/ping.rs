@@ -1,10 +1,11 @@
 //! tane net ping: echo requests (RFC 792, RFC 4443) by a raw socket of the kernel's.
 
 use super::{addresses, unreached, Networked, Wire};
-use crate::args::{parse_time, Global};
+use crate::args::parse_time;
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::interrupt;
 use crate::output::Output;
+use crate::session::Global;
 use serde_json::json;
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -2,11 +2,11 @@
 
 use super::pages::{decoded, kind_of, list};
 use super::{Networked, Wire};
-use crate::args::Global;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::names::plain;
 use crate::output::Output;
+use crate::session::Global;
 use crate::tell;
 use serde_json::json;
 use std::ffi::OsStr;
@@ -60,7 +60,7 @@ pub fn run(mut args: Args, global: &Global) -> Result<u8> {
         let text = format!("{}: is no directory", args.directory.display());
         return Err(Failure::usage(text));
     }
-    if args.wire.net == crate::network::Net::User && args.wire.options.publish.is_empty() {
+    if args.wire.net == crate::args::Net::User && args.wire.options.publish.is_empty() {
         let listen = SocketAddr::from(([127, 0, 0, 1], args.port));
         let to = args.port;
         args.wire.options.publish.push(Forward { listen, to });

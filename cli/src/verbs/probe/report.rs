@@ -1,6 +1,7 @@
 //! What a probe found, for people or as a line of JSON for each thing.
 
 use crate::failure::{Failure, Result};
+use crate::names::plain;
 use crate::verbs::trace::{event_for_programs, line, tell_losses, Output};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -92,7 +93,12 @@ impl Report {
         if values.len() < record.events.len() {
             return Err(Failure::usage(format!("{field}: no such field was kept")));
         }
-        Ok(self.bars(&Histogram::of_texts(values.into_iter())))
+        let for_people = |text: &&str| match self.json {
+            true => (*text).to_owned(),
+            false => plain(text.as_bytes()).into_owned(),
+        };
+        let values: Vec<_> = values.iter().map(for_people).collect();
+        Ok(self.bars(&Histogram::of_texts(values.iter().map(String::as_str))))
     }
 
     fn times(&self, record: &Record) -> String {

@@ -1,11 +1,12 @@
 //! The steps of a resize. The first says what there is, each of the others makes one change,
 //! the last looks again.
 
-use crate::args::Global;
 use crate::failure::{Failure, Result, SOME_FAILED};
+use crate::programs::Tool;
+use crate::session::Global;
 use crate::session::{apart, declare, know_secrets, without_linux, Access, Needs, Target};
 use crate::tools::place::{self, Change, Place};
-use crate::tools::{check, online, Tool};
+use crate::tools::{check, online};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use tane::ImagePath;

@@ -1,10 +1,10 @@
 //! A record on standard error or in a file: never among what the verb writes.
 
-use super::Form;
-use crate::args::Global;
+use super::{programs, Form};
 use crate::failure::{Failure, Result, SOME_FAILED};
-use crate::guard;
 use crate::names::plain;
+use crate::session::spare;
+use crate::session::Global;
 use crate::tell;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -22,7 +22,7 @@ impl Output {
         let Some(path) = path else {
             return Ok(Output(None));
         };
-        guard::spare(path, "", global)?;
+        spare::spare(path, "", global)?;
         let file = File::create(path).map_err(|e| Failure::of_host(path, &e))?;
         Ok(Output(Some((
             file,
@@ -74,6 +74,10 @@ pub struct Report {
 
 impl Report {
     pub fn write(&self, record: &Record, output: Output) -> Result<()> {
+        let is_drawn = matches!(self.form, Form::Chrome | Form::Flame);
+        if is_drawn && !record.programs.is_empty() {
+            tell::warning("what programs found out is not drawn: --as text or json has it");
+        }
         let text = match self.form {
             Form::Text => self.text(record),
             Form::Json => json(record),
@@ -100,7 +104,7 @@ impl Report {
     fn text(&self, record: &Record) -> String {
         let least = self.least(record);
         let mut text = String::new();
-        if record.threads.is_empty() {
+        if record.threads.is_empty() && record.programs.is_empty() {
             text += "no calls\n";
         }
         for thread in &record.threads {
@@ -118,14 +122,21 @@ impl Report {
         for event in &record.events {
             text += &line(event);
         }
+        for (_, data) in &record.programs {
+            text += &programs::text(data);
+        }
         text
     }
 }
 
-/// For people.
+/// For people. Of an image are names in it.
 pub fn line(event: &Event) -> String {
     let (micro, thread) = (event.time / 1000, event.thread);
-    let mut text = format!("{micro:>14} {thread:>8}  {}: {}\n", event.name, event.text);
+    let mut text = format!("{micro:>14} {thread:>8}  {}:", event.name);
+    if !event.text.is_empty() {
+        let _ = write!(text, " {}", plain(event.text.as_bytes()));
+    }
+    text.push('\n');
     for function in &event.stack {
         let _ = writeln!(text, "{:>27}{function}", "");
     }
@@ -135,6 +146,7 @@ pub fn line(event: &Event) -> String {
 fn json(record: &Record) -> String {
     let mut text: String = record.threads.iter().map(calls).collect();
     text.extend(record.events.iter().map(event));
+    text.extend(record.programs.iter().map(programs::json));
     let count: usize = record
         .threads
         .iter()

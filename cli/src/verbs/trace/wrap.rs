@@ -56,7 +56,7 @@ impl Wrapped {
                     let report = args.report(json);
                     let output = Output::open(args.output.as_deref(), &cli.global)?;
                     let request = Request {
-                        plan: args.plan(),
+                        plan: args.plan()?,
                         from: args.from,
                         report: Box::new(move |record| report.write(&record, output)),
                     };

@@ -2,7 +2,11 @@
 //! to do there ends.
 #![allow(dead_code)]
 
+pub mod making;
 pub mod opener;
+pub mod setting;
+pub mod sleeping;
+pub mod verbs;
 
 use crate::common::*;
 use crate::prisoner::Outcome::{self, Returned};
@@ -84,6 +88,27 @@ pub const NOT_PERMITTED: Outcome = Returned(-(libc::EPERM as i64));
 pub const STDOUT: u64 = 1;
 pub const STDERR: u64 = 2;
 pub const HERE: u64 = libc::AT_FDCWD as u64;
+
+/// What a process has open, but for the one pipe by which it ends with who started it.
+pub fn open_beside_its_leash(pid: u32) -> Vec<String> {
+    let (mut open, mut leashes) = (Vec::new(), 0);
+    for fd in std::fs::read_dir(format!("/proc/{pid}/fd")).expect("its files") {
+        let fd = fd.expect("a file");
+        let to = std::fs::read_link(fd.path()).expect("a link");
+        let to = to.to_string_lossy().into_owned();
+        let number = fd.file_name().into_string().expect("a number");
+        let info = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}"));
+        let info = info.expect("how it is open");
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+        let flags = i32::from_str_radix(flags.expect("flags").trim(), 8).expect("octal");
+        match to.starts_with("pipe:") && flags & libc::O_ASYNC != 0 {
+            true => leashes += 1,
+            false => open.push(to),
+        }
+    }
+    assert_eq!(leashes, 1, "{open:?}");
+    open
+}
 
 /// The process that writes for this one.
 pub fn gofer(pid: u32) -> u32 {

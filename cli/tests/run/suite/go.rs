@@ -1,6 +1,6 @@
 //! Go's own tests of what an operating system does for it. A unit is a package.
 
-use super::{image, Extent, Outcome, Suite};
+use super::{image, runs, users, Extent, Outcome, Suite};
 use crate::common::run::add_dynamic;
 use crate::common::*;
 use std::path::Path;
@@ -9,6 +9,8 @@ pub const SUITE: Suite = Suite {
     name: "go",
     about: "the Go library's own tests of packages (`go test -c`, short ones)",
     make,
+    part: PART,
+    other_version: too_old,
     kernel: "default",
     read,
 };
@@ -37,8 +39,7 @@ exit $code
 /// programs that the image does not have.
 const SINCE: u32 = 26;
 
-/// Why the list is none of this machine's Go's.
-pub fn too_old() -> Option<String> {
+fn too_old() -> Option<String> {
     let said = std::process::Command::new("go")
         .args(["env", "GOVERSION"])
         .output()
@@ -97,12 +98,10 @@ fn make(s: &Scratch, extent: Extent) -> Result<Vec<String>, String> {
         &format!("root{top}/VERSION"),
         &std::fs::read(format!("{top}/VERSION")).unwrap_or_default(),
     );
-    s.write("root/etc/passwd", b"root:x:0:0::/root:/bin/sh\n");
-    s.write("root/etc/group", b"root:x:0:\n");
+    users(s);
     s.write("root/etc/hosts", b"127.0.0.1 localhost\n::1 localhost\n");
     let run = RUN.replace("$GOROOT", &top);
-    s.write("root/suite/run", run.as_bytes());
-    s.make_executable("root/suite/run");
+    runs(s, &run);
     image(s);
     Ok(units)
 }

@@ -2,14 +2,23 @@
 //! are known. A test that fails and is not listed fails the run, and so does one that is
 //! listed and does not fail: the lists only shrink.
 
+pub mod bash;
+pub mod busybox;
+pub mod debian;
 pub mod expected;
+mod foreign;
+pub mod git;
 pub mod go;
+pub mod kselftest;
+pub mod pjdfstest;
 pub mod posix;
 pub mod report;
-pub mod seccomp;
+mod root;
 
 use crate::common::run::on;
 use crate::common::*;
+use foreign::{foreign, names};
+use root::{image, runs, users};
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
 use std::sync::Mutex;
@@ -22,6 +31,10 @@ pub struct Suite {
     /// Makes the tree `root`, with a program /suite/run that runs a unit, and says which
     /// units there are; or why there are none.
     pub make: fn(&Scratch, Extent) -> Result<Vec<String>, String>,
+    /// What of it every run of the tests has time for: units, or directories of units.
+    pub part: &'static [&'static str],
+    /// Why its list is none of the version that is here; None: it is.
+    pub other_version: fn() -> Option<String>,
     /// The kernel image that they run on here.
     pub kernel: &'static str,
     /// What a unit's output says of its tests.
@@ -53,7 +66,15 @@ pub enum Place {
     Host,
 }
 
-pub const SUITES: &[&Suite] = &[&posix::SUITE, &go::SUITE, &seccomp::SUITE];
+pub const SUITES: &[&Suite] = &[
+    &posix::SUITE,
+    &go::SUITE,
+    &kselftest::SUITE,
+    &bash::SUITE,
+    &busybox::SUITE,
+    &git::SUITE,
+    &pjdfstest::SUITE,
+];
 
 /// No unit takes longer.
 const LIMIT_SECONDS: u32 = 900;
@@ -107,15 +128,6 @@ impl Suite {
             .collect();
         outcome
     }
-}
-
-/// Puts `root` into an image that has room for what tests write.
-pub fn image(s: &Scratch) {
-    let du = succeed(s.tool("du").args(["-sm", "root"]));
-    let used = text(&du.stdout);
-    let used = used.split_whitespace().next().and_then(|n| n.parse().ok());
-    let used: u32 = used.expect("a size");
-    s.ext4("suite.img", Some(&s.join("root")), used * 5 / 4 + 128);
 }
 
 fn run(s: &Scratch, kernel: &str, unit: &str, place: Place) -> Output {

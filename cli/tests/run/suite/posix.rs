@@ -1,7 +1,7 @@
 //! The Open POSIX Test Suite, as Debian has its source: its tests of interfaces, each a
 //! program. A unit is an interface.
 
-use super::{image, Extent, Outcome, Suite};
+use super::{foreign, image, names, runs, users, Extent, Outcome, Suite};
 use crate::common::run::add_dynamic;
 use crate::common::*;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,8 @@ pub const SUITE: Suite = Suite {
     about: "the Open POSIX Test Suite 1.5.2 (Debian's source package `posixtestsuite`): \
             its programs for each interface",
     make,
+    part: PART,
+    other_version: || None,
     kernel: "default",
     read,
 };
@@ -63,37 +65,22 @@ done
 "#;
 
 fn make(s: &Scratch, extent: Extent) -> Result<Vec<String>, String> {
-    let root = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../build/foreign/posixtestsuite"
-    );
-    let source = Path::new(root).join("conformance/interfaces");
-    if !source.is_dir() {
-        return Err("scripts/foreign-images has not fetched posixtestsuite".into());
-    }
-    let dirs = std::fs::read_dir(&source).expect("a directory");
-    let mut units: Vec<_> = dirs
-        .flatten()
-        .map(|entry| entry.file_name().into_string().expect("UTF-8"))
+    let root = foreign("posixtestsuite", "include/posixtest.h")?;
+    let source = root.join("conformance/interfaces");
+    let mut units: Vec<_> = names(&source)
+        .into_iter()
         .filter(|name| extent == Extent::All || PART.contains(&name.as_str()))
         .collect();
-    units.sort();
     run::root(s, "root");
-    units.retain(|unit| compile(s, Path::new(root), &source.join(unit), unit));
+    units.retain(|unit| compile(s, &root, &source.join(unit), unit));
     let library = first_program(s, &units).ok_or("no C compiler, or no program of it")?;
     add_dynamic(s, "root", library.to_str().expect("UTF-8"));
     // By dlopen(3), when threads end.
     let unwinder = "/lib/x86_64-linux-gnu/libgcc_s.so.1";
     let content = std::fs::read(unwinder).expect("a library");
     s.write(&format!("root{unwinder}"), &content);
-    s.write("root/suite/run", RUN.as_bytes());
-    s.make_executable("root/suite/run");
-    // Some look for users.
-    s.write(
-        "root/etc/passwd",
-        b"root:x:0:0::/root:/bin/sh\nbin:x:2:2::/bin:/bin/sh\n",
-    );
-    s.write("root/etc/group", b"root:x:0:\nbin:x:2:\n");
+    runs(s, RUN);
+    users(s);
     image(s);
     Ok(units)
 }

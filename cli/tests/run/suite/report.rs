@@ -1,4 +1,4 @@
-//! docs/run-results.md: a section for each suite, which a run of that suite replaces.
+//! build/run-results.md: a section for each suite, which a run of that suite replaces.
 
 use super::expected::{Expected, Kind};
 use super::{Outcome, Suite};
@@ -16,7 +16,7 @@ listed fails the run, and so does one that is listed and does not fail.
 fn path() -> PathBuf {
     PathBuf::from(concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../docs/run-results.md"
+        "/../build/run-results.md"
     ))
 }
 
@@ -95,5 +95,5 @@ pub fn replace(suite: &str, section: &str) {
         new += "\n";
         new += section;
     }
-    std::fs::write(path(), new).expect("docs/run-results.md");
+    std::fs::write(path(), new).expect("build/run-results.md");
 }

@@ -49,7 +49,7 @@ impl Rig {
         let what = What {
             sources: vec![from.expect("a directory")],
             excludes: &excludes,
-            place: None,
+            host_blocks: None,
         };
         filler.fill(b"the order", tally, |out| {
             read(what, out, None, false, SparseMode::Auto, tally);

@@ -248,7 +248,7 @@ fn send(
     let what = What {
         sources,
         excludes: &excludes,
-        place: None,
+        host_blocks: None,
     };
     let mut trouble = Ok(());
     let carrier = Slots {

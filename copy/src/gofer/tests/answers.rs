@@ -238,7 +238,7 @@ fn a_gofer_that_lies_ends_the_copy() {
             let what = What {
                 sources: vec![from.expect("a directory")],
                 excludes: &excludes,
-                place: None,
+                host_blocks: None,
             };
             let sender = super::super::super::SenderBy::carrier(opened.carrier(&tally));
             read(what, sender, None, false, SparseMode::Auto, &tally);

@@ -142,7 +142,7 @@ SYM_FUNC_END(tane_gate_enter)
 #endif
 	/* No work at its end, not to be restarted, and nobody else to run? */
 	movq	VCPU(CURRENT_TASK), %rcx
-	testl	$_TIF_WORK_MASK, TASK_FLAGS(%rcx)
+	testl	$_TIF_CALL_MASK, TASK_FLAGS(%rcx)
 	jnz	.Lend\@
 	leaq	ERESTART_RESTARTBLOCK(%rax), %rcx
 	cmpq	$ERESTART_RESTARTBLOCK - ERESTARTSYS, %rcx

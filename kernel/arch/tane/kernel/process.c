@@ -73,6 +73,7 @@ int copy_thread(struct task_struct *p, const struct kernel_clone_args *args)
 	return 0;
 }
 
+#ifndef CONFIG_TANE_RUN
 /* A host thread's registers are not here, so a tracer can only wait. */
 long arch_ptrace(struct task_struct *child, long request, unsigned long addr,
 		 unsigned long data)
@@ -84,7 +85,6 @@ void ptrace_disable(struct task_struct *child)
 {
 }
 
-#ifndef CONFIG_TANE_RUN
 /* Of a host thread that waits for an answer. */
 void exit_thread(struct task_struct *task)
 {

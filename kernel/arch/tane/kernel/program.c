@@ -19,6 +19,7 @@
 #include <asm/prctl.h>
 #include <asm/program.h>
 #include <asm/processor-flags.h>
+#include "regset.h"
 #include "window.h"
 
 /* Whose execve() can work: a thread made for it. */
@@ -70,6 +71,7 @@ void flush_thread(void)
 	current->thread.program = program;
 	current->thread.called_in = false;
 	tane_tell_tid();
+	tane_tell_traced();
 	if (!current->mm->context.shown)
 		tane_take_window(current->mm);
 }
@@ -248,15 +250,13 @@ long tane_leave_to_program(long ret)
 			resume_user_mode_work(regs);
 		local_irq_disable();
 	}
+	tane_tell_traced();
 	return regs->rax;
 }
 
-SYSCALL_DEFINE2(arch_prctl, int, option, unsigned long, addr)
+long tane_arch_prctl(struct tane_program *program, int option,
+		     unsigned long addr)
 {
-	struct tane_program *program = current->thread.program;
-
-	if (!program)
-		return -ENOSYS;
 	switch (option) {
 	case ARCH_SET_FS:
 		if (addr >= TASK_SIZE_MAX)
@@ -269,4 +269,11 @@ SYSCALL_DEFINE2(arch_prctl, int, option, unsigned long, addr)
 		/* The GS base is the virtual CPU's. */
 		return -EINVAL;
 	}
+}
+
+SYSCALL_DEFINE2(arch_prctl, int, option, unsigned long, addr)
+{
+	struct tane_program *program = current->thread.program;
+
+	return program ? tane_arch_prctl(program, option, addr) : -ENOSYS;
 }

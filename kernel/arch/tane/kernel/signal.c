@@ -3,6 +3,7 @@
  * Signals of programs, in x86-64's frames: the program's own handlers, its libc
  * and its unwinder read and change them.
  */
+#include <linux/ptrace.h>
 #include <linux/resume_user_mode.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task_stack.h>
@@ -11,7 +12,7 @@
 #include <asm/processor-flags.h>
 #include <asm/program.h>
 #include <asm/ucontext.h>
-#include <uapi/asm/sigcontext.h>
+#include "xstate.h"
 
 /* What lies on the stack when a handler begins; vector registers above it. */
 struct tane_sigframe {
@@ -28,21 +29,6 @@ struct tane_sigframe {
 			 X86_EFLAGS_DF | X86_EFLAGS_TF | X86_EFLAGS_SF | \
 			 X86_EFLAGS_ZF | X86_EFLAGS_AF | X86_EFLAGS_PF | \
 			 X86_EFLAGS_CF | X86_EFLAGS_RF)
-
-/* Intel SDM volume 1, 13.4: the legacy area, then the header. */
-#define FXSAVE_SIZE	512
-#define XSAVE_HEADER	64
-#define MXCSR_DEFAULT	0x1f80
-#define MXCSR_MASK_DEFAULT	0xffbf
-
-struct tane_xstate {
-	struct _fpstate_64 fx;
-	u64 present;
-	u64 compacted;
-	u64 reserved[6];
-};
-
-static_assert(sizeof(struct tane_xstate) == FXSAVE_SIZE + XSAVE_HEADER);
 
 /* As a processor has them after reset. */
 void tane_init_xstate(struct tane_program *program)
@@ -113,7 +99,7 @@ static bool tane_restore_xstate(const char __user *from)
 	} else {
 		if (copy_from_user(xstate, from, FXSAVE_SIZE))
 			return false;
-		xstate->present = 3;	/* x87, SSE */
+		xstate->present = XSTATE_LEGACY;
 	}
 	xstate->compacted = 0;
 	memset(xstate->reserved, 0, sizeof(xstate->reserved));
@@ -242,6 +228,8 @@ static void tane_ask_again(struct pt_regs *regs, unsigned long nr)
 
 static void tane_handle(struct ksignal *ksig, struct pt_regs *regs)
 {
+	bool stepping;
+
 	if (regs->orig_rax != -1UL) {
 		switch ((long)regs->rax) {
 		case -ERESTART_RESTARTBLOCK:
@@ -259,7 +247,11 @@ static void tane_handle(struct ksignal *ksig, struct pt_regs *regs)
 			break;
 		}
 	}
-	signal_setup_done(tane_make_frame(ksig, regs), ksig, 0);
+	/* A tracer that steps comes to the handler, and what it returns to is not stepped. */
+	stepping = test_thread_flag(TIF_SINGLESTEP);
+	if (stepping)
+		user_disable_single_step(current);
+	signal_setup_done(tane_make_frame(ksig, regs), ksig, stepping);
 }
 
 /* On the way back to a program: its handler, or its call again, or its end. */

@@ -125,8 +125,10 @@ int __cpu_up(unsigned int cpu, struct task_struct *idle)
 		vcpu->switches = (u64)cpu << 48;
 	vcpu->percpu_offset = per_cpu_offset(cpu);
 	vcpu->irq_enabled = ARCH_IRQ_DISABLED;
+	/* Of what it was told before nothing counts, but for the end. */
+	tane_lower(vcpu, ~BIT_ULL(TANE_IRQ_STOP));
 	/* Requests that were left here for the first CPU, which may be late. */
-	vcpu->pending = BIT_ULL(TANE_IRQ_REQUEST);
+	tane_raise(vcpu, TANE_IRQ_REQUEST);
 	/* The service thread enters what was written before. */
 	smp_store_release(&vcpu->online, 1);
 	tane_send_ipi(cpu, TANE_IRQ_RESCHEDULE);

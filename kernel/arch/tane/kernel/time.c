@@ -96,6 +96,11 @@ unsigned long calibrate_delay_is_known(void)
 
 void __init time_init(void)
 {
+#ifdef CONFIG_TANE_RUN
+	/* Programs read it themselves (vdso/). */
+	if (tane_boot->clock_gettime)
+		tane_clocksource.vdso_clock_mode = VDSO_CLOCKMODE_HOST;
+#endif
 	clocksource_register_hz(&tane_clocksource, NSEC_PER_SEC);
 	tane_setup_timer();
 }

@@ -51,7 +51,7 @@ enum tane_doing tane_does(struct mm_struct *mm);
 void tane_wake_waiters(struct mm_struct *mm);
 void tane_have_window(struct mm_struct *mm);
 
-/* mm/tlb.c */
+/* mm/tlb_user.c */
 void tane_show_region(unsigned int at, struct mm_struct *prev,
 		      struct mm_struct *next);
 void tane_hide_region(unsigned int at);

@@ -28,9 +28,24 @@ struct tane_run {
 };
 
 /* tlb.c */
+pmd_t *tane_find_pmd(struct mm_struct *mm, unsigned long address);
+pte_t *tane_find_pte(struct mm_struct *mm, unsigned long address);
 void tane_show(struct tane_run *run);
 void tane_hide(unsigned long start, unsigned long end);
 void tane_add_run(struct tane_run *run, const struct tane_run *page);
+
+static inline void tane_add(struct tane_run *run, unsigned long va, pte_t pte, u32 prot)
+{
+	const struct tane_run page = {
+		.va = va,
+		.pa = pte_pfn(pte) << PAGE_SHIFT,
+		.prot = prot,
+	};
+
+	tane_add_run(run, &page);
+}
+
+/* tlb_user.c */
 bool tane_find_shown(struct mm_struct *mm, unsigned long va,
 		     struct tane_run *page);
 

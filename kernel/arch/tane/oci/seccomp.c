@@ -13,33 +13,35 @@
 #include <asm/filter.h>
 #include <asm/syscall.h>
 
+/* Of a program's own call, posted; the answer is in rax then. */
+bool tane_is_filtered(void)
+{
+	return secure_computing();
+}
+
 /*
- * Of what comes in for a program's thread only the program's own calls: those that its
- * host thread makes meanwhile, for memory of trampolines, are none of it, and have
- * another number. All that no call can have are -1 by then, but not in its registers.
+ * Of call only number and arguments are there; it gets the answer. What a tracer that is
+ * told by the filter writes into the registers would be lost here: who has one posts its
+ * calls, and who got one just now makes this call again. Numbers that no call can have
+ * are -1 by then, but not in the registers.
  */
-bool tane_is_filtered(long nr, long *ret)
+bool tane_filter_call(struct pt_regs *call)
 {
 	struct pt_regs *regs = current_pt_regs();
 
-	if (!tane_runs_program() || (nr != -1 && nr != regs->orig_rax))
+	if (!tane_runs_program() ||
+	    (call->orig_rax != -1 && call->orig_rax != regs->orig_rax))
 		return false;
+	if (current->ptrace) {
+		set_thread_flag(TIF_SIGPENDING);
+		call->rax = -ERESTARTNOINTR;
+		return true;
+	}
 	/* As on x86-64, for who looks at it on the way in. */
 	regs->rax = -ENOSYS;
 	if (!secure_computing())
 		return false;
-	*ret = regs->rax;
-	return true;
-}
-
-/* Of call only number and arguments are there; it gets the answer. */
-bool tane_filter_call(struct pt_regs *call)
-{
-	long ret;
-
-	if (!tane_is_filtered(call->orig_rax, &ret))
-		return false;
-	call->rax = ret;
+	call->rax = regs->rax;
 	return true;
 }
 

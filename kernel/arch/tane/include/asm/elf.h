@@ -5,12 +5,15 @@
 #include <asm/cpufeature.h>
 #include <asm/program.h>
 #include <asm/ptrace.h>
+#include <asm/user.h>
 
 typedef unsigned long elf_greg_t;
 
-#define ELF_NGREG (sizeof(struct pt_regs) / sizeof(elf_greg_t))
+/* As x86-64's core dumps have them. */
+#define CORE_DUMP_USE_REGSET
+#define ELF_NGREG (sizeof(struct user_regs_struct) / sizeof(elf_greg_t))
 typedef elf_greg_t elf_gregset_t[ELF_NGREG];
-typedef struct { u8 bytes[512]; } elf_fpregset_t;
+typedef struct user_i387_struct elf_fpregset_t;
 
 #define ELF_CLASS	ELFCLASS64
 #define ELF_DATA	ELFDATA2LSB
@@ -39,8 +42,16 @@ typedef struct { u8 bytes[512]; } elf_fpregset_t;
 
 #ifdef CONFIG_TANE_RUN
 unsigned long tane_signal_frame_size(void);
-#define ARCH_DLINFO \
-	NEW_AUX_ENT(AT_MINSIGSTKSZ, tane_signal_frame_size())
+#define ARCH_DLINFO							\
+do {									\
+	if (current->mm->context.vdso)					\
+		NEW_AUX_ENT(AT_SYSINFO_EHDR, current->mm->context.vdso);	\
+	NEW_AUX_ENT(AT_MINSIGSTKSZ, tane_signal_frame_size());		\
+} while (0)
+
+struct linux_binprm;
+#define ARCH_HAS_SETUP_ADDITIONAL_PAGES	1
+int arch_setup_additional_pages(struct linux_binprm *bprm, int uses_interp);
 #endif
 
 #define SET_PERSONALITY(ex)	set_personality(PER_LINUX)

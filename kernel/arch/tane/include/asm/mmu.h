@@ -15,6 +15,7 @@ typedef struct {
 	bool program;	/* in the window of programs, not in that of mmap() */
 #ifdef CONFIG_TANE_RUN
 	u8 home;	/* the region in which mmap() looks for room */
+	unsigned long vdso;	/* where its code is, since execve() */
 	DECLARE_BITMAP(claims, TANE_REGIONS);	/* those where it has memory */
 #endif
 } mm_context_t;

@@ -66,8 +66,16 @@ struct thread_struct {
 #define task_pt_regs(task) \
 	((struct pt_regs *)((unsigned long)task_stack_page(task) + \
 			    THREAD_SIZE) - 1)
+/* Of a program in a call: where it goes on. Of other threads nothing is known. */
+#ifdef CONFIG_TANE_RUN
+#define KSTK_EIP(task) \
+	((task)->thread.program ? task_pt_regs(task)->rip : 0UL)
+#define KSTK_ESP(task) \
+	((task)->thread.program ? task_pt_regs(task)->rsp : 0UL)
+#else
 #define KSTK_EIP(task)	(0UL)
 #define KSTK_ESP(task)	(0UL)
+#endif
 
 void start_thread(struct pt_regs *regs, unsigned long pc, unsigned long sp);
 
@@ -76,6 +84,13 @@ unsigned long __get_wchan(struct task_struct *task);
 /* So often a wait looks before it lets another thread of the host run. */
 #define TANE_RELAX_YIELD	1024
 
+#ifdef BUILD_VDSO
+/* In a program. */
+static __always_inline void cpu_relax(void)
+{
+	asm volatile("rep; nop" ::: "memory");
+}
+#else
 /*
  * What we wait for may be an interrupt of this CPU, so look. Or it may be up to
  * another CPU, whose thread the host may have taken off its processor in the
@@ -94,6 +109,7 @@ static __always_inline void cpu_relax(void)
 		tane_wait_on();
 #endif
 }
+#endif
 
 static inline void prefetch(const void *x)
 {

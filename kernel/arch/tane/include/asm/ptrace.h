@@ -6,6 +6,14 @@
 
 #ifndef __ASSEMBLY__
 
+#ifdef CONFIG_TANE_RUN
+/* The requests that x86-64 has besides, and what is needed for them. */
+#include <asm/ptrace-abi.h>
+
+#define arch_has_single_step()	(1)
+#define ARCH_HAS_USER_SINGLE_STEP_REPORT
+#endif
+
 #define user_mode(regs)			((regs)->cs != 0)
 #define instruction_pointer(regs)	((regs)->rip)
 #define instruction_pointer_set(regs, ip)	((regs)->rip = (ip))

@@ -19,7 +19,7 @@
 #include <linux/types.h>
 
 #define TANE_ABI_MAGIC		0x6c656e72656e6174ULL	/* "tanernel" */
-#define TANE_ABI_VERSION	13
+#define TANE_ABI_VERSION	14
 
 #define TANE_MAX_VCPUS		64
 #define TANE_VCPU_SIZE		4096
@@ -154,6 +154,10 @@ struct tane_program {
 	__u64 ran;		/* both  ns for which its code has run, on top of what the
 				 * kernel has accounted and taken away
 				 */
+	__u32 traced;		/* K  1: it has a tracer, and all of its calls are to be
+				 * posted: then its registers are the kernel's
+				 */
+	__u32 pad;
 };
 
 #define TANE_WINDOW_SIZE	(1ULL << 32)
@@ -277,6 +281,13 @@ struct tane_boot {
 	__u64 shown_end;
 	__u64 program_start;	/* a third window: the addresses of programs */
 	__u64 program_end;	/* 0: none can run */
+	/*
+	 * The host's clock_gettime(2), of which CLOCK_MONOTONIC is what monotonic
+	 * says: code that any thread may call anywhere, whatever its FS base, or 0.
+	 */
+	__u64 clock_gettime;
+	/* What a program's system calls jump to, of every thread that runs one. */
+	__u64 program_gate;
 	__u32 nr_vcpus;
 	__u32 randomised;	/* 1: base was drawn at random */
 	__u32 shared;		/* the number of the host process that boots, if others

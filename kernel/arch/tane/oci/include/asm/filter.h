@@ -7,8 +7,8 @@
 
 struct pt_regs;
 
-/* Of the slow way: whether the call is not made, since *ret is its answer. */
-bool tane_is_filtered(long nr, long *ret);
+/* Of a posted call: whether it is not made, since rax is its answer. */
+bool tane_is_filtered(void);
 
 /* Of the gate (kernel/gate.S), which has seen that there is a filter. */
 bool tane_filter_call(struct pt_regs *call);
