@@ -10,8 +10,8 @@ DESTDIR ?=
 XTASK = $(CARGO) run -q -p xtask --
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 # What users get, and what tests need beside it.
-IMAGES = --config default --config tiny --config lab
-TEST_IMAGES = --config tiny --config smp --config default --config debug --config torture --config lab --config fuzz --config container
+IMAGES = --config default --config tiny --config lab --config remote
+TEST_IMAGES = --config tiny --config smp --config default --config debug --config torture --config lab --config fuzz --config container --config remote
 
 .PHONY: all demo test check lint bench kernel images install clean deps deps-build deps-demo
 

@@ -35,7 +35,8 @@ Addresses:
   existing file, with or without @SELECTOR. What exists under its full name is
   always that file; a name with a colon but no \":/\", like a:b, is never an image.
   On servers: https://HOST/IMAGE (http: too), to be read, and exports of NBD servers,
-  nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH, to be written too.
+  nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH, to be written too; and
+  files of servers of 9p, 9p://[USER@]HOST[:PORT]/TREE or 9p+unix:///TREE?socket=PATH.
 
 Exit codes:
   0    done

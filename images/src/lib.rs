@@ -36,6 +36,9 @@
 //!   foreign.rs    what is known and not read
 //!   http/         a file on a web server
 //!   nbd/          an export of an NBD server
+//!   netfs/        a connection to a server of files (9p, NFS), which no disk is made of
+//!   server.rs     servers, and connections to them
+//!     limit.rs      how long something may take
 //!   remote.rs     which names are addresses on servers
 //!     escapes.rs    signs in them that stand for others
 //!   stream/       gzip, xz, zstd, bzip2: read in pieces, or unpacked
@@ -71,9 +74,11 @@ mod host_reads;
 mod host_use;
 mod http;
 mod kept;
+mod limit;
 mod lock;
 mod nbd;
 mod neighbours;
+mod netfs;
 mod open;
 mod options;
 mod overlay;
@@ -89,6 +94,7 @@ mod raw;
 mod redo;
 mod remote;
 mod secrets;
+mod server;
 mod split;
 mod stream;
 mod temporary;
@@ -116,6 +122,7 @@ pub use host_reads::HostReads;
 pub use http::{is_beside, Login};
 pub use lock::{Lock, LockWait};
 pub use nbd::{NbdConnection, NbdExport};
+pub use netfs::{NetFsConnection, Protocol};
 pub use options::{Image, ImageOptions, Layer, SILENCE};
 pub use overlay::Overlay;
 pub use power::Event;
@@ -123,7 +130,7 @@ pub use qcow2::grow_qcow2;
 pub use ram::Ram;
 pub use raw::{Access, Raw};
 pub use redo::{redo_path, Redo};
-pub use remote::{is_nbd, is_remote, scheme};
+pub use remote::{is_nbd, is_netfs, is_remote, scheme};
 pub use split::{is_first_piece, pieces_behind};
 pub use stream::{compression, decompressed, most_unpacked, Packer};
 use tane_buffers as buffers;

@@ -12,7 +12,7 @@ use crate::nbd::NbdConnection;
 use crate::neighbours::{names_of, Neighbours, Opens};
 use crate::options::{ImageOptions, Layer};
 use crate::raw::{Access, Raw};
-use crate::remote::{is_nbd, is_remote};
+use crate::remote::{is_nbd, is_netfs, is_remote};
 use crate::secrets::Secrets;
 use crate::{android, dmg, ewf, qcow, qcow2, qed, redo, split, stream, vdi, vhd, vhdx, vmdk};
 use std::io;
@@ -69,6 +69,11 @@ impl<'a> Opener<'a> {
     fn bytes(&self, path: &Path, write: bool, depth: usize) -> io::Result<Arc<dyn Backend>> {
         if is_remote(path) && path.to_str().is_none() {
             return Err(other("is an address that is not UTF-8: write %XX in it"));
+        }
+        if is_netfs(path) {
+            let text = "these are files of a server, and no image: the command reads and writes \
+                        them, and so does Kernel::mount_netfs() of Rust's library";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
         Ok(match Url::of(path) {
             Some(url) => self.remote(url, write)?,

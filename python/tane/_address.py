@@ -23,6 +23,9 @@ def is_remote(image: str) -> bool:
             "nbds+unix://",
             "nbd+vsock://",
             "nbds+vsock://",
+            # Files, and no images: the command alone has these.
+            "9p://",
+            "9p+unix://",
         )
     )
 

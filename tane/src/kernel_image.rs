@@ -58,11 +58,23 @@ pub fn tiny_image_beside(default: &Path) -> Option<PathBuf> {
 ///
 /// ENOENT if there is none; the error names the place.
 pub fn lab_image() -> Result<PathBuf> {
-    let path = default_image()?.with_file_name("tane-lab.elf");
+    beside("lab")
+}
+
+/// The kernel image that knows file systems of servers (`tane-remote`), and no disks, which
+/// lies beside the [`default_image`].
+///
+/// ENOENT if there is none; the error names the place.
+pub fn remote_image() -> Result<PathBuf> {
+    beside("remote")
+}
+
+fn beside(name: &str) -> Result<PathBuf> {
+    let path = default_image()?.with_file_name(format!("tane-{name}.elf"));
     if path.is_file() {
         return Ok(path);
     }
-    let text = format!("no kernel image lab: {}", path.display());
+    let text = format!("no kernel image {name}: {}", path.display());
     Err(Error::new(libc::ENOENT, "find the kernel image").with_text(text))
 }
 

@@ -73,6 +73,7 @@ mod missing;
 mod mount;
 mod mount_options;
 pub mod net;
+mod netfs;
 mod open_options;
 mod partition;
 mod path;
@@ -94,7 +95,7 @@ mod volumes;
 mod watch;
 mod xattr;
 
-pub use address::{is_remote, Address, Files, HostFiles, ImagePath, Selector, Which};
+pub use address::{is_netfs, is_remote, Address, Files, HostFiles, ImagePath, Selector, Which};
 pub use buffer::Buffer;
 pub use builder::{provide, Builder};
 pub use checkpoint::Checkpoint;
@@ -114,13 +115,15 @@ pub use image::options::{ImageHooks, ImageOptions};
 pub use image::{Image, Outer};
 pub use kernel::Kernel;
 pub use kernel_image::{
-    default_image, fuzz_image, lab_image, places_beside, tiny_image, tiny_image_beside,
+    default_image, fuzz_image, lab_image, places_beside, remote_image, tiny_image,
+    tiny_image_beside,
 };
 pub use machine::Remote;
 pub use map::{Map, MapOptions};
 pub use metadata::{FileType, Metadata};
 pub use mount::Mount;
 pub use mount_options::MountOptions;
+pub use netfs::FileServer;
 pub use open_options::OpenOptions;
 pub use partition::Partition;
 pub use probe::FileSystem;

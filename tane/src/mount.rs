@@ -47,6 +47,11 @@ pub struct Mount {
 pub(crate) trait On: Any + Debug + Send + Sync {
     /// The file system was written back and is unmounted.
     fn unmounted(&self) -> Result<()>;
+
+    /// Why it does nothing any more, if that is so.
+    fn end(&self) -> Option<Error> {
+        None
+    }
 }
 
 impl Mount {
@@ -113,7 +118,10 @@ impl Mount {
                 let closed = self.close(tree);
                 // Not every file system has its disk flush when it is unmounted.
                 match &self.on {
-                    Some(on) => closed.and(on.unmounted()),
+                    Some(on) => {
+                        let closed = closed.map_err(|e| on.end().unwrap_or(e));
+                        closed.and(on.unmounted())
+                    }
                     None => closed,
                 }
             }

@@ -80,6 +80,10 @@ impl MountOptions {
         self.fstype.is_some()
     }
 
+    pub(crate) fn has_option(&self, wanted: &str) -> bool {
+        self.options.iter().any(|(name, _)| name == wanted)
+    }
+
     /// Refuse writes. A journal may be replayed onto a writable disk all the
     /// same, as Linux does; make the disk read-only to keep it untouched.
     pub fn read_only(&mut self, yes: bool) -> &mut Self {
@@ -244,7 +248,7 @@ impl MountOptions {
         source: &OsStr,
         fstype: &str,
     ) -> Vec<(&'static CStr, Option<&'static CStr>)> {
-        let is_given = |wanted: &str| self.options.iter().any(|(name, _)| name == wanted);
+        let is_given = |wanted: &str| self.has_option(wanted);
         match fstype {
             "ufs" if !is_given("ufstype") => {
                 let dialect = probe::ufs_dialect(kernel, Path::new(source));

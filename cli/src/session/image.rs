@@ -3,7 +3,7 @@
 use super::choose::choose;
 use super::machine::Machine;
 use super::unmountable::Attempt;
-use super::{traced, Access};
+use super::{netfs, traced, Access};
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::session::Global;
 use crate::tell;
@@ -16,12 +16,15 @@ use tane_linux::{Linux, Root, Sys};
 /// A file system of an image that is mounted.
 pub struct Opened {
     kernel: tane::Kernel,
-    mount: Option<tane::Mount>,
+    mount: Option<Arc<tane::Mount>>,
     machine: Arc<Machine>,
     access: Access,
 }
 
 pub fn open_image(at: &ImagePath, access: Access, global: &Global) -> Result<Opened> {
+    if at.is_netfs() {
+        return netfs::open(at, access, global);
+    }
     of_machine(Machine::with_image(at, access, global)?, at, access, global)
 }
 
@@ -41,7 +44,7 @@ pub(super) fn mount(
     traced::mounted()?;
     Ok(Opened {
         kernel: machine.kernel.clone(),
-        mount: Some(mount),
+        mount: Some(Arc::new(mount)),
         machine,
         access,
     })
@@ -86,9 +89,17 @@ impl Opened {
     pub(super) fn passing(machine: Arc<Machine>, mount: tane::Mount) -> Opened {
         Opened {
             kernel: machine.kernel.clone(),
-            mount: Some(mount),
+            mount: Some(Arc::new(mount)),
             machine,
             access: Access::Read,
+        }
+    }
+
+    /// Files of a server.
+    pub(super) fn of_files(machine: Arc<Machine>, mount: tane::Mount, access: Access) -> Opened {
+        Opened {
+            access,
+            ..Opened::passing(machine, mount)
         }
     }
 
@@ -97,7 +108,7 @@ impl Opened {
         let machine = Machine::of_image(outer.image, true);
         Opened {
             kernel: machine.kernel.clone(),
-            mount: Some(outer.mounted),
+            mount: Some(Arc::new(outer.mounted)),
             machine: Arc::new(machine),
             access: Access::Write,
         }
@@ -105,6 +116,15 @@ impl Opened {
 
     /// Another file system of the same image.
     pub fn beside(&self, at: &ImagePath, global: &Global) -> Result<Opened> {
+        if at.is_netfs() {
+            // A server has one tree for an address.
+            return Ok(Opened {
+                kernel: self.kernel.clone(),
+                mount: self.mount.clone(),
+                machine: self.machine.clone(),
+                access: self.access,
+            });
+        }
         mount(self.machine.clone(), at, self.access, global)
     }
 
@@ -112,8 +132,12 @@ impl Opened {
         let path = self
             .mount
             .as_ref()
-            .map_or(Path::new("/"), |m| m.mount_point());
+            .map_or(Path::new("/"), |mount| mount.mount_point());
         path.as_os_str().as_bytes()
+    }
+
+    pub(super) fn shared_machine(&self) -> Arc<Machine> {
+        self.machine.clone()
     }
 
     pub fn machine(&self) -> &Machine {
@@ -158,7 +182,9 @@ impl Opened {
             }
             return Ok(());
         }
-        let unmounted = self.mount.take().map_or(Ok(()), tane::Mount::unmount);
+        // Who has it too unmounts it.
+        let mount = self.mount.take().and_then(Arc::into_inner);
+        let unmounted = mount.map_or(Ok(()), tane::Mount::unmount);
         let flushed = self.machine.flush();
         causes(&self.machine);
         unmounted.map_err(|e| lost(&e))?;
@@ -174,7 +200,7 @@ impl Opened {
     }
 
     pub fn mount(&self) -> Option<&tane::Mount> {
-        self.mount.as_ref()
+        self.mount.as_deref()
     }
 }
 

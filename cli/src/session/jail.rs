@@ -15,8 +15,8 @@ pub use sessions::{begin_session, enter_before, enter_session, is_kept_from, Sha
 use super::confined::confine_session;
 use super::machine::{kernel_image, plain_image, tiny_image};
 use super::{
-    asker, filler, gofer, held, is_host_kernel, lower, memory, namer, opener, scratch, servers,
-    target, teller, traced, whole, Access,
+    asker, filler, gofer, held, is_host_kernel, lower, memory, namer, netfs, opener, scratch,
+    servers, target, teller, traced, whole, Access,
 };
 use crate::failure::{Failure, Result};
 use crate::inherited;
@@ -25,7 +25,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 use tane::jail::Jail;
-use tane::{is_remote, ImageFiles, ImagePath};
+use tane::{is_netfs, is_remote, ImageFiles, ImagePath};
 
 /// Private memory, unless `--memory-limit` says otherwise, in bytes.
 const MEMORY: u64 = 4 << 30;
@@ -199,8 +199,15 @@ pub(super) fn enter(
         }
         let named = needs.opened(global).into_iter().chain(beside);
         let remote = named.filter(|(image, _)| is_remote(image));
+        let (files, remote): (Vec<_>, Vec<_>) = remote.partition(|(image, _)| is_netfs(image));
+        let only_files = needs.session.is_none() && needs.named().all(|image| is_netfs(image));
+        let knows_files = match files.is_empty() {
+            true => None,
+            false => Some(netfs::kernel_image(global)?),
+        };
+        netfs::connect(files.into_iter().map(|(address, _)| address));
         let logins = all.iter().flat_map(|global| global.logins.iter().cloned());
-        servers::start(remote, logins)?;
+        servers::start(remote.into_iter(), logins)?;
         inherited::forget_proxies();
         if needs.programs {
             programs::start(Some(programs::jail(&needs, global)?), needs.fed, global)?;
@@ -220,7 +227,10 @@ pub(super) fn enter(
             let fail = |e| Failure::image(format!("the process that asks for passphrases: {e}"));
             asker::start().map_err(fail)?;
         }
-        let kernels: Vec<_> = kernels.iter().copied().flatten().collect();
+        // It takes the place of that which knows all disks, where there are none.
+        let known = kernels.iter().copied().flatten();
+        let known = known.skip(usize::from(only_files && knows_files.is_some()));
+        let kernels: Vec<_> = knows_files.as_deref().into_iter().chain(known).collect();
         // A kernel that is recorded is this process's.
         match needs.fills.take().filter(|_| !traced::is_awaited()) {
             Some(fills) => filler::start(fills, &kernels, global)?,

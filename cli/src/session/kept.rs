@@ -4,6 +4,7 @@
 //! open already, such as a copy of it: these get a kernel of their own. An image
 //! is opened for reading until the first command that writes to it.
 
+mod files;
 mod undo;
 
 use super::image::{mount, Opened};
@@ -328,6 +329,9 @@ impl Inner {
             let _ = self.secrets(global);
         }
         jail::enter_session(Some(at), global)?;
+        if at.is_netfs() {
+            return self.open_files(at, file, global);
+        }
         let mut secrets = None;
         if let Some(i) = self.images.iter().position(|i| i.file == file) {
             let image = &mut self.images[i];
@@ -378,7 +382,8 @@ impl Inner {
 
     /// Whether something in it has the identity of something that is open.
     fn is_twin(&self, machine: &Machine) -> Result<bool> {
-        for image in &self.images {
+        let disks = self.images.iter();
+        for image in disks.filter(|image| image.machine.disk().is_some()) {
             let known = identities(&image.machine)?;
             if identities(machine)?.iter().any(|id| known.contains(id)) {
                 return Ok(true);

@@ -1,6 +1,7 @@
 //! A kernel of our own, and the image that is its disk.
 
-use super::{is_host_kernel, memory, nested, opening, prepared, traced, whole, Access};
+use super::prepared::Prepared;
+use super::{is_host_kernel, memory, nested, netfs, opening, prepared, traced, whole, Access};
 use crate::args::installed_kernels;
 use crate::failure::{Failure, Result};
 use crate::session::Global;
@@ -8,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use tane::{BootedImage, Disk, Image, ImagePath, Outer, ToBoot, Volume, Volumes};
+use tane::{BootedImage, Disk, FileServer, Image, ImagePath, Outer, ToBoot, Volume, Volumes};
 use tane_linux::Errno;
 use tane_make::Wanted;
 
@@ -16,6 +17,8 @@ use tane_make::Wanted;
 pub struct Machine {
     /// None: it has no disk.
     image: Option<Image>,
+    /// Whose files it has instead.
+    server: Option<FileServer>,
     pub kernel: tane::Kernel,
     /// The kernel serves nobody else.
     own: bool,
@@ -89,8 +92,17 @@ impl Machine {
     fn of(kernel: tane::Kernel, own: bool) -> Machine {
         Machine {
             image: None,
+            server: None,
             kernel,
             own,
+        }
+    }
+
+    /// A kernel of its own for files of a server.
+    pub(super) fn of_files(kernel: tane::Kernel, server: Option<FileServer>) -> Machine {
+        Machine {
+            server,
+            ..Machine::of(kernel, true)
         }
     }
 
@@ -105,11 +117,14 @@ impl Machine {
 
     /// For reading, what the kernel writes (a journal replay) stays in memory.
     pub fn with_image(at: &ImagePath, access: Access, global: &Global) -> Result<Machine> {
+        netfs::check_is_image(at)?;
         global.kept.permits(&at.image, access, global)?;
         // Whole images are for one verb alone.
         let global = &global.kept.release(&at.image, global)?;
-        let prepared = prepared::get(at, access, global)?;
-        Machine::with_prepared(prepared, access, global)
+        match prepared::get(at, access, global)? {
+            Prepared::Image(booted) => Machine::with_prepared(*booted, access, global),
+            Prepared::Files(_) => Err(Failure::image("there is no image")),
+        }
     }
 
     /// Its kernels only now see what is in their images.
@@ -212,15 +227,16 @@ impl Machine {
             .collect()
     }
 
-    /// Why Linux could not read or write a disk, which it knows as an I/O error
-    /// only: a sentence for each disk that had such.
+    /// Why Linux could not read or write a disk, or files of a server, which it knows as an
+    /// I/O error only: a sentence for each that had such.
     pub fn causes(&self) -> Vec<String> {
         let disks = self
             .disks()
             .chain(self.image.iter().flat_map(Image::lower_disks));
         let failed = disks.filter_map(|(name, disk)| Some((name.display(), disk.first_error()?)));
         let cause = |(name, error): (_, Arc<_>)| cause(&format!("{name}"), &error);
-        failed.map(cause).collect()
+        let lost = self.server.as_ref().and_then(FileServer::lost);
+        failed.map(cause).chain(lost).collect()
     }
 
     /// The failure, or what caused it.
@@ -389,7 +405,7 @@ pub(super) fn builder_of_any(global: &Global) -> Result<tane::Builder> {
     Ok(builder(&kernel_image(global)?, global.memory, global))
 }
 
-fn builder(image: &Path, memory: Option<u64>, global: &Global) -> tane::Builder {
+pub(super) fn builder(image: &Path, memory: Option<u64>, global: &Global) -> tane::Builder {
     let mut builder = tane::Kernel::builder().image(image);
     if let Some(memory) = memory {
         builder = builder.memory(memory);

@@ -24,6 +24,7 @@ mod made;
 mod memory;
 mod namer;
 mod nested;
+mod netfs;
 mod network;
 mod opener;
 mod opening;

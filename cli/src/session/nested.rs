@@ -22,7 +22,8 @@ pub fn resolve(mut at: ImagePath, global: &Global) -> Result<ImagePath> {
 }
 
 fn step(at: &ImagePath, global: &Global) -> Result<Option<ImagePath>> {
-    if !may_lead_on(&at.path) {
+    // What a server has is copied out first.
+    if at.is_netfs() || !may_lead_on(&at.path) {
         return Ok(None);
     }
     // A session has one jail for all its kernels.

@@ -2,7 +2,7 @@
 //! is in them: neither takes anything of the host's after that.
 
 use super::machine::{boot, kernel_image, tiny_image};
-use super::{jail, nested, opening, redo, traced, Access};
+use super::{jail, nested, netfs, opening, redo, traced, Access};
 use crate::failure::{Failure, Result};
 use crate::names::plain;
 use crate::session::Global;
@@ -20,12 +20,19 @@ static WAITING: Mutex<Vec<Waiting>> = Mutex::new(Vec::new());
 struct Waiting {
     at: ImagePath,
     access: Access,
-    prepared: Result<BootedImage>,
+    prepared: Result<Prepared>,
+}
+
+/// What waits for its turn.
+pub enum Prepared {
+    Image(Box<BootedImage>),
+    /// Of a server.
+    Files(netfs::Ready),
 }
 
 /// The one that waits, or a new one: with the first of them those that the command will
 /// open later.
-pub fn get(at: &ImagePath, access: Access, global: &Global) -> Result<BootedImage> {
+pub fn get(at: &ImagePath, access: Access, global: &Global) -> Result<Prepared> {
     let mut waiting = WAITING.lock().unwrap_or_else(|e| e.into_inner());
     if let Some(i) = waiting
         .iter()
@@ -92,7 +99,10 @@ fn prepare(
     access: Access,
     secrets: &[Vec<u8>],
     global: &Global,
-) -> std::result::Result<BootedImage, Failed> {
+) -> std::result::Result<Prepared, Failed> {
+    if at.outermost().is_netfs() {
+        return Ok(Prepared::Files(netfs::prepare(at, global)?));
+    }
     nested::check(at, global)?;
     let options = opening::options(access, secrets, global)?;
     // Which of its volumes is meant is said when it is mounted.
@@ -110,7 +120,8 @@ fn prepare(
             tell_what_is_written(image, disk, global.verbose);
         }
     }
-    Ok(opened.resolved().boot(|what| boot(what, global))?)
+    let booted = opened.resolved().boot(|what| boot(what, global))?;
+    Ok(Prepared::Image(Box::new(booted)))
 }
 
 /// The image may have said itself which files it consists of. Many are named by `verbose`

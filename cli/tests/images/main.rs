@@ -22,5 +22,6 @@ mod lower;
 mod named;
 mod nbd;
 mod nested;
+mod netfs;
 mod opening;
 mod shrinking;

@@ -1,6 +1,7 @@
 //! Where an export is: `nbd://HOST[:PORT]/EXPORT`, `nbd+unix:///EXPORT?socket=PATH`.
 
 use crate::escapes::decoded;
+use crate::server::{host_and_port, Server};
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -30,14 +31,6 @@ pub(crate) struct Address {
     pub server: Server,
     /// Empty: the one that the server has if nothing is said.
     pub export: Vec<u8>,
-}
-
-/// Where a server listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Server {
-    /// An address of IPv6 without its brackets.
-    Tcp(String, u16),
-    Unix(PathBuf),
 }
 
 /// What addresses start with, those that are refused too.
@@ -90,7 +83,7 @@ impl Address {
             (true, Some(path)) if authority.is_empty() => Server::Unix(path),
             (true, _) => return Err(invalid("write nbd+unix:///EXPORT?socket=PATH")),
             (false, _) => {
-                let found = host_and_port(authority);
+                let found = host_and_port(authority, PORT);
                 let (host, port) =
                     found.ok_or_else(|| invalid("write nbd://HOST[:PORT]/EXPORT"))?;
                 Server::Tcp(host, port)
@@ -107,26 +100,6 @@ impl Address {
     pub fn export_name(&self) -> String {
         super::readable(&self.export)
     }
-}
-
-fn host_and_port(authority: &str) -> Option<(String, u16)> {
-    let (host, port) = match authority.strip_prefix('[') {
-        Some(rest) => {
-            let (host, behind) = rest.split_once(']')?;
-            let port = match behind {
-                "" => "",
-                _ => behind.strip_prefix(':')?,
-            };
-            (host, port)
-        }
-        None => authority.split_once(':').unwrap_or((authority, "")),
-    };
-    let port = match port {
-        "" => PORT,
-        port => port.parse().ok().filter(|port| *port != 0)?,
-    };
-    let host = String::from_utf8(decoded(host)).ok()?;
-    (!host.is_empty()).then_some((host, port))
 }
 
 impl fmt::Display for Address {

@@ -1,11 +1,11 @@
 //! What is agreed on before the first request.
 
 use super::address::Address;
-use super::limit::{expired, Limit};
 use super::line::Line;
 use super::readable;
 use super::words::*;
 use crate::buffers::{buffer, buffer_mut};
+use crate::limit::{expired, Limit};
 use std::io;
 
 /// Bytes of an answer to an option: a name and a description, each of 4,096 at most.

@@ -3,7 +3,6 @@
 //! ```text
 //! address.rs    which export of which server
 //! line.rs       the connection
-//! limit.rs      how long something may take
 //! handshake.rs  what is agreed on first: fixed newstyle, NBD_OPT_GO
 //! requests.rs   several requests under way
 //! words.rs      the protocol's numbers
@@ -15,7 +14,6 @@
 
 mod address;
 mod handshake;
-mod limit;
 mod line;
 mod requests;
 mod words;

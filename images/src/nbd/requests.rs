@@ -8,10 +8,10 @@
 //! begun, whole within that again: a server that sends a byte now and then is as silent as
 //! one that sends none.
 
-use super::limit::{expired, Limit};
 use super::line::Line;
 use super::words;
 use crate::buffers::{buffer, buffer_mut, Buffers};
+use crate::limit::{expired, Limit};
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard};

@@ -5,8 +5,8 @@
 //! exists under its full name is always that file, so `a:b`, `./a:b` and even
 //! `dir:/file` below a directory called `dir:` are what they look like.
 //!
-//! `https://HOST/IMAGE:/path` and `nbd://HOST/EXPORT:/path` are in images on servers; see
-//! `url.rs`.
+//! `https://HOST/IMAGE:/path` and `nbd://HOST/EXPORT:/path` are in images on servers, and
+//! `9p://HOST/TREE:/path` are files of one; see `url.rs`.
 
 use crate::error::{Error, Result};
 use std::ffi::{OsStr, OsString};
@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 mod url;
 
-pub use tane_images::is_remote;
 use tane_images::scheme;
+pub use tane_images::{is_netfs, is_remote};
 
 /// What to mount of an image that holds several file systems.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -91,6 +91,11 @@ impl ImagePath {
     /// Whether the image is on a server, and no file of the host.
     pub fn is_remote(&self) -> bool {
         is_remote(&self.image)
+    }
+
+    /// Whether it is no image at all: the files are a server's.
+    pub fn is_netfs(&self) -> bool {
+        is_netfs(&self.image)
     }
 
     /// `disk.img:`, to print before paths inside.

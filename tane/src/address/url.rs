@@ -3,7 +3,8 @@
 //! the host, and at the last `@` that a selector follows. `%3A` and `%40` are signs of its
 //! own.
 //!
-//! An export's name may be nothing: `nbd://HOST:/path`, `nbd://HOST/@2:/path`.
+//! An export's name may be nothing: `nbd://HOST:/path`, `nbd://HOST/@2:/path`. So may that
+//! of a tree of files, which has no selectors: `9p://HOST:/path`.
 
 use super::{path_buf, ImagePath, Selector};
 use std::ffi::OsStr;
@@ -15,13 +16,18 @@ fn is_nbd(text: &[u8]) -> bool {
     tane_images::is_nbd(Path::new(OsStr::from_bytes(text)))
 }
 
+fn is_netfs(text: &[u8]) -> bool {
+    tane_images::is_netfs(Path::new(OsStr::from_bytes(text)))
+}
+
 /// Where the host's name and port end.
 fn host_end(text: &[u8]) -> usize {
     let start = scheme(text).map_or(0, str::len);
     let slash = text[start..].iter().position(|b| *b == b'/');
     let end = slash.map_or(text.len(), |at| start + at);
     // No port is missing there: the path begins.
-    match end > start && end < text.len() && text[end - 1] == b':' && is_nbd(text) {
+    let may_end = is_nbd(text) || is_netfs(text);
+    match end > start && end < text.len() && text[end - 1] == b':' && may_end {
         true => end - 1,
         false => end,
     }
@@ -47,7 +53,9 @@ pub fn image(left: &[u8], path: &[u8]) -> ImagePath {
         let text = std::str::from_utf8(&left[at + 1..]).ok()?;
         Some((at, Selector::parse(text).ok()?))
     };
-    let found = marks.into_iter().find_map(selector);
+    // A tree of files has no parts.
+    let mut marks = marks.filter(|_| !is_netfs(left));
+    let found = marks.find_map(selector);
     let (end, selector) = found.map_or((left.len(), None), |(at, s)| (at, Some(s)));
     ImagePath {
         image: path_buf(&left[..end]),
@@ -126,6 +134,23 @@ mod tests {
         assert_eq!(parse(at), (socket.into(), two(), "/y".into()));
         let (socket, at) = ("nbd+unix:///?socket=s", "nbd+unix:///?socket=s:/y");
         assert_eq!(parse(at), (socket.into(), None, "/y".into()));
+    }
+
+    #[test]
+    fn files_of_a_server_have_no_selectors() {
+        for (text, tree, path) in [
+            ("9p://h", "9p://h", "/"),
+            ("9p://h:/etc", "9p://h", "/etc"),
+            ("9p://me@h:7/srv/@2:/etc", "9p://me@h:7/srv/@2", "/etc"),
+            ("9p://h/a@1", "9p://h/a@1", "/"),
+            (
+                "9p+unix:///?socket=/run/s:/y",
+                "9p+unix:///?socket=/run/s",
+                "/y",
+            ),
+        ] {
+            assert_eq!(parse(text), (tree.into(), None, path.into()), "{text}");
+        }
     }
 
     #[test]

@@ -12,7 +12,9 @@ mod fuse;
 pub mod http;
 mod namespace;
 pub mod nbd;
+pub mod ninep;
 mod scratch;
+mod server;
 pub mod sums;
 
 pub use bpf::compile_bpf;

@@ -1,13 +1,13 @@
 //! A server of NBD of a test's own, which does what the test says and nothing else: for
 //! what a well-behaved one never does. Those are run by [`serve`].
 
+use crate::server::{listens, Process};
 use crate::{eventually, tool, PATIENCE};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -200,7 +200,7 @@ impl Drop for Server {
 /// A server that others have written. It ends when this is dropped, and with the thread that
 /// started it.
 pub struct Served {
-    child: Child,
+    process: Process,
     place: Place,
 }
 
@@ -210,18 +210,9 @@ enum Place {
 }
 
 impl Served {
-    fn spawn(mut server: Command, place: Place) -> Served {
-        // SAFETY: one system call, without memory.
-        unsafe {
-            server.pre_exec(
-                || match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
-                    0 => Ok(()),
-                    _ => Err(std::io::Error::last_os_error()),
-                },
-            );
-        }
-        let child = server.spawn().expect("a server");
-        Served { child, place }
+    fn spawn(server: Command, place: Place) -> Served {
+        let process = Process::spawn(server);
+        Served { process, place }
     }
 
     /// Its address, of this export.
@@ -233,14 +224,7 @@ impl Served {
     }
 
     pub fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        self.kill();
+        self.process.kill();
     }
 }
 
@@ -296,16 +280,4 @@ pub fn refused() -> (TcpStream, String) {
     let stream = TcpStream::connect(address).expect("a connection");
     let own = stream.local_addr().expect("its address");
     (stream, format!("nbd://{own}/x"))
-}
-
-/// Whether somebody does there, without connecting: who serves one client would serve that.
-fn listens(socket: &Path) -> bool {
-    /// linux/net.h: __SO_ACCEPTON
-    const LISTENS: &str = "00010000";
-    let sockets = std::fs::read_to_string("/proc/net/unix").expect("the host's sockets");
-    let path = socket.to_str().expect("its name");
-    sockets.lines().any(|line| {
-        let mut words = line.split_whitespace();
-        words.nth(3) == Some(LISTENS) && words.nth(3) == Some(path)
-    })
 }

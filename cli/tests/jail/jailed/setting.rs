@@ -11,11 +11,13 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use tane_test_support::eventually;
 use tane_test_support::http::Server;
+use tane_test_support::ninep;
 
 /// Where the commands work: in `place`; beside it lies what is not theirs.
 pub struct Setting {
     pub s: Scratch,
     server: Server,
+    files: Option<ninep::Served>,
     user: u32,
     /// Its PATH.
     places: String,
@@ -63,6 +65,7 @@ impl Setting {
         s.write("outside/secret", b"a secret");
         s.write("there/big", b"a file that may be an image");
         let server = Server::of(s.read("disk.img"));
+        let files = ninep::serve(s.path(), &s.join("tree"));
         succeed(
             s.tool("chown")
                 .arg("-R")
@@ -72,6 +75,7 @@ impl Setting {
         Setting {
             s,
             server,
+            files,
             user,
             places,
         }
@@ -88,10 +92,13 @@ impl Setting {
         command.current_dir(self.s.path());
         let url = format!("{}:/big", self.server.url("disk.img"));
         for word in verb.words {
-            command.arg(if *word == "http:/big" {
-                url.as_str()
-            } else {
-                word
+            let files = self.files.as_ref();
+            command.arg(match (*word, files) {
+                ("http:/big", _) => url.clone(),
+                ("9p:/big", Some(files)) => format!("{}:/big", files.url_of_port()),
+                // Nobody serves it here: any other of its class.
+                ("9p:/big", None) => "disk.img:/big".into(),
+                (word, _) => word.into(),
             });
         }
         command.env("PATH", &self.places);

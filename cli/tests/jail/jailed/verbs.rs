@@ -42,6 +42,7 @@ pub const VERBS: &[Verb] = &[
     verb('L', 2, &["cat", "disk.img:/big"]),
     verb('L', 2, &["ls", "-l", "disk.img:/"]),
     verb('L', 2, &["find", "disk.img:/"]),
+    verb('L', 2, &["cat", "9p:/big"]),
     verb('L', 2, &["stat", "disk.img:/big"]),
     verb('L', 2, &["du", "disk.img:/"]),
     verb('L', 2, &["inspect", "disk.img"]),

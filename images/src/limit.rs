@@ -4,7 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 /// An end to waiting.
-pub(super) struct Limit {
+pub(crate) struct Limit {
     since: Instant,
     after: Duration,
 }
@@ -28,7 +28,7 @@ impl Limit {
 }
 
 /// That of a server which has done this for so long.
-pub(super) fn expired(what: &str, after: Duration) -> io::Error {
+pub(crate) fn expired(what: &str, after: Duration) -> io::Error {
     let text = format!("{what} for {after:?}: given up");
     io::Error::new(io::ErrorKind::TimedOut, text)
 }
