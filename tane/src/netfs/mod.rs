@@ -24,8 +24,9 @@ use std::sync::Arc;
 use tane_images::NetFsConnection;
 use tane_linux::Errno;
 
-/// Bytes of one message, at most; a server may want less.
-const MSIZE: &str = "262144";
+/// Bytes of one message, at most; a server may want less. The client takes each from Linux in one
+/// piece, and a longer one than this is not always to be had: a write back was ENOMEM with 256 KiB.
+const MSIZE: &str = "32768";
 
 /// The server that a mount's files are of.
 #[derive(Clone)]
