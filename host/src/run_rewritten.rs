@@ -43,8 +43,16 @@ pub fn went_on(
 
 /// What signals show of the program is where it would be had nobody rewritten it.
 pub fn show_own_code(kernel: &Inner, code: &ProgramCode, regs: &mut abi::PtRegs) {
+    let from = regs.rip;
     let interception = kernel.interception.get();
-    if let Some(original) = interception.and_then(|it| it.original(code, regs.rip)) {
+    let Some(original) = interception.and_then(|it| it.original(code, from)) else {
+        return;
+    };
+    // To look at the program's memory is a request, at whose end the kernel may have sent
+    // the program to a handler.
+    // SAFETY: of this thread's guest.
+    let now = unsafe { (&raw const regs.rip).read_volatile() };
+    if now == from {
         regs.rip = original;
     }
 }
