@@ -48,7 +48,8 @@ pub fn is_plain(path: &Path) -> bool {
 
 /// Somebody's files are not to be among what is removed: it is new, empty or marked.
 pub fn claim(work: &Path) -> Result<()> {
-    layout::create_dir(work).map_err(|text| Failure::new(NO_IMAGE, text))?;
+    let elsewhere = "name a new or empty directory by --work";
+    layout::create_dir(work).map_err(|text| Failure::new(NO_IMAGE, text).remedy(elsewhere))?;
     let tag = work.join(TAG);
     // Other programs mark theirs by the same name; and later words of ours may be others.
     if std::fs::read_to_string(&tag).is_ok_and(|text| text.contains("`tane kernel build`")) {
@@ -68,7 +69,7 @@ pub fn claim(work: &Path) -> Result<()> {
             work.display()
         );
         let failure = Failure::new(NO_IMAGE, text).about(work.as_os_str().as_bytes());
-        return Err(failure.remedy("name a new or empty directory by --work"));
+        return Err(failure.remedy(elsewhere));
     }
     std::fs::write(&tag, TEXT).map_err(|e| Failure::of_host(&tag, &e))
 }
