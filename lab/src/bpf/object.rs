@@ -66,6 +66,7 @@ impl Object {
             return Err(refused(why.into()));
         }
         within_sections(&elf).map_err(refused)?;
+        without_floods(&elf).map_err(refused)?;
         if asks_for_types(&elf) {
             let why = "it asks for the kernel's types (BTF), which no image has: let it read \
                        a tracepoint's fields, or a function's arguments, or give offsets";
@@ -195,6 +196,25 @@ fn within_sections(elf: &object::File) -> std::result::Result<(), String> {
     Ok(())
 }
 
+/// As many bytes of variables as a file may have that it does not contain.
+const MOST_ZEROS: u64 = 16 << 20;
+
+/// The reader of objects makes room for variables that are zero at first, as many as the file
+/// says that there are; where there is no room for them, that ends the process.
+fn without_floods(elf: &object::File) -> std::result::Result<(), String> {
+    let large = |section: &object::Section| {
+        section.kind() == SectionKind::UninitializedData && section.size() > MOST_ZEROS
+    };
+    let Some(section) = elf.sections().find(large) else {
+        return Ok(());
+    };
+    let (name, size) = (section.name().unwrap_or("without a name"), section.size());
+    Err(format!(
+        "section {name} has {size} bytes of variables, and there may be {MOST_ZEROS}: a map \
+         has room for more"
+    ))
+}
+
 /// An error with what it came from.
 fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -319,6 +339,40 @@ impl fmt::Display for Target {
             }
             Target::Tracepoint { group, name } => write!(f, "tracepoint/{group}/{name}"),
             Target::RawTracepoint(name) => write!(f, "raw_tracepoint/{name}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use tane_test_support::{compile_bpf, Scratch};
+
+    #[test]
+    fn a_file_that_says_that_it_has_more_variables_than_there_is_room_for_is_refused() {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/counts.bpf.c");
+        let scratch = Scratch::new("object");
+        let to = scratch.join("counts.o");
+        compile_bpf(&from, &to);
+        let mut bytes = std::fs::read(&to).expect("an object");
+        assert!(Object::read("counts.o", &bytes).is_ok());
+        let elf = object::File::parse(&bytes[..]).expect("an object");
+        let zeros = elf.section_by_name(".bss").expect("variables");
+        // Section headers and their field sh_size: elf(5).
+        let (table, header, size) = (0x28, 64, 32);
+        let table = u64::from_le_bytes(bytes[table..table + 8].try_into().expect("8 bytes"));
+        let at = table as usize + zeros.index().0 * header + size;
+        for (says, good) in [
+            (MOST_ZEROS, true),
+            (MOST_ZEROS + 1, false),
+            (1 << 60, false),
+        ] {
+            bytes[at..at + 8].copy_from_slice(&says.to_le_bytes());
+            match Object::read("counts.o", &bytes) {
+                Ok(_) => assert!(good, "{says}"),
+                Err(e) => assert!(!good && e.to_string().contains(".bss has"), "{says}: {e}"),
+            }
         }
     }
 }

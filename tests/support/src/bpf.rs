@@ -11,6 +11,10 @@ pub fn compile_bpf(from: &Path, to: &Path) {
     clang.args(["-target", "bpf", "-D__TARGET_ARCH_x86", "-O2", "-g", "-c"]);
     // The C library's headers of this machine, whatever clang compiles for.
     clang.arg("-I/usr/include/x86_64-linux-gnu");
-    let done = clang.arg("-o").arg(to).arg(from).status().expect("clang");
+    // The object is the same wherever this is done.
+    let (dir, name) = (from.parent().expect("a directory"), from.file_name());
+    clang.arg("-fdebug-compilation-dir=.").current_dir(dir);
+    let done = clang.arg("-o").arg(to).arg(name.expect("a file"));
+    let done = done.status().expect("clang");
     assert!(done.success(), "{}", from.display());
 }
