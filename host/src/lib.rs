@@ -38,6 +38,7 @@
 //! run_trace.rs who is shown it
 //! run_carriers.rs which of them runs which program's thread
 //! run_guest.rs what there is of such a thread beside its task
+//! run_parked.rs whether it waits for an answer that somebody else brings
 //! run_block.rs what each host thread keeps beside its stack
 //! run_enter.rs the way into the program and back
 //! run_gate.rs  the short way of calls that were rewritten to jumps
@@ -111,6 +112,7 @@ mod run_enter;
 mod run_gate;
 mod run_guest;
 mod run_handlers;
+mod run_parked;
 mod run_rewritten;
 mod run_trace;
 mod service;

@@ -5,8 +5,8 @@
 //! be woken for that. Another carrier is woken, or made, when there is something to run
 //! and this one stays with its own.
 //!
-//! A parked guest's `sleeping` is [`PARKED`], and [`READY`] once its answer is there and
-//! it is in the list, out of which one carrier takes it.
+//! A parked guest is listed once its answer is there (`run_parked.rs`), and one carrier takes
+//! it out of the list.
 
 use crate::abi;
 use crate::call::{Begun, Caller, Wait, GONE};
@@ -16,18 +16,14 @@ use crate::inner::Inner;
 use crate::run;
 use crate::run_block::Owned;
 use crate::run_guest::{After, Guest};
+use crate::run_parked::{self, Parkings};
 use crate::spin::Spin;
 use crate::thread::{self, Tid};
 use crate::thread_slot::ThreadSlot;
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::sync::atomic::{fence, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-
-/// What `sleeping` of a slot says beside 0, awake, and 1, a host thread of its own waits
-/// at its state.
-const PARKED: u32 = 2;
-const READY: u32 = 3;
 
 /// Carriers without anything to run; more of them end.
 const MOST_IDLE: usize = 4;
@@ -39,6 +35,7 @@ pub struct Carriers {
     ready: AtomicUsize,
     /// Guests, wherever they are.
     guests: AtomicUsize,
+    parkings: Parkings,
 }
 
 #[derive(Default)]
@@ -106,12 +103,7 @@ fn rouse(word: &AtomicU32) {
 
 /// The host operation `wake`, for a slot whose `sleeping` is this. Inside a CPU.
 pub fn answered(kernel: &Inner, slot: ThreadSlot) {
-    let list = |from| {
-        slot.sleeping()
-            .compare_exchange(from, READY, Ordering::SeqCst, Ordering::SeqCst)
-            .is_ok()
-    };
-    if list(PARKED) {
+    if run_parked::is_to_be_listed(slot) {
         let carriers = &kernel.carriers;
         carriers.lists().ready.push_back(slot);
         carriers.ready.fetch_add(1, Ordering::SeqCst);
@@ -124,7 +116,7 @@ pub fn answered(kernel: &Inner, slot: ThreadSlot) {
 /// A new guest, which goes on when the kernel has answered what is posted in its slot.
 pub fn park_new(kernel: &Inner, slot: ThreadSlot) {
     kernel.carriers.add_guest();
-    slot.sleeping().store(PARKED, Ordering::SeqCst);
+    kernel.carriers.parkings.park(slot);
 }
 
 impl Inner {
@@ -246,10 +238,7 @@ fn take(kernel: &Arc<Inner>, slot: ThreadSlot, tid: Tid) -> Option<Turn> {
 fn end_parked(kernel: &Arc<Inner>) {
     let mut parked = Vec::new();
     kernel.area.with_programs(|slot| {
-        let taken = slot
-            .sleeping()
-            .compare_exchange(PARKED, 0, Ordering::SeqCst, Ordering::SeqCst);
-        if taken.is_ok() {
+        if run_parked::unpark(slot) {
             parked.push(slot);
         }
     });
@@ -375,14 +364,9 @@ impl Asking<'_> {
         }
         self.guest.carrier().store(0, Ordering::SeqCst);
         thread::part(kernel);
-        slot.sleeping().store(PARKED, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
+        let parking = kernel.carriers.parkings.park(slot);
         let came = slot.state().load(Ordering::SeqCst) == abi::THREAD_DONE || kernel.is_dead();
-        let taken_back = came
-            && slot
-                .sleeping()
-                .compare_exchange(PARKED, 0, Ordering::SeqCst, Ordering::SeqCst)
-                .is_ok();
+        let taken_back = came && parking.take_back(slot);
         if taken_back {
             thread::adopt_as(kernel, slot, self.caller.tid);
             let tid = self.caller.tid.0 as u32;
