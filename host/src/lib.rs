@@ -42,6 +42,7 @@
 //! run_block.rs what each host thread keeps beside its stack
 //! run_enter.rs the way into the program and back
 //! run_gate.rs  the short way of calls that were rewritten to jumps
+//! run_back.rs  where they go on when they took the long one
 //! intercept.rs who rewrites them
 //! run_handlers.rs what signal handlers do when it comes in
 //! ops.rs       what the kernel asks of its host
@@ -105,6 +106,7 @@ mod quiet;
 mod reap;
 mod registry;
 mod run;
+mod run_back;
 mod run_block;
 mod run_carriers;
 mod run_counts;

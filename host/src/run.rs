@@ -8,6 +8,7 @@ use crate::cpu::Cpu;
 use crate::inner::Inner;
 use crate::intercept::ProgramCode;
 use crate::kernel::Kernel;
+use crate::run_back::Back;
 use crate::run_block::{self, Owned, Reason};
 use crate::run_carriers::{self, Asking, Turn};
 use crate::run_counts::ProgramCounts;
@@ -182,6 +183,8 @@ pub fn go_on(kernel: &Arc<Inner>, block: &Owned, turn: Turn) {
         guest,
         after,
     };
+    // Of the call that has just ended, until the program goes on.
+    let mut back = Back::default();
     loop {
         if slot.task().load(Ordering::Acquire) == 0 || kernel.is_dead() {
             thread::part(kernel);
@@ -194,12 +197,14 @@ pub fn go_on(kernel: &Arc<Inner>, block: &Owned, turn: Turn) {
             regs.rax = value as u64;
             match after {
                 // As it looked before the vector registers were there.
-                After::AtGate if is_interrupted(value) => {
-                    let signals = asking(After::Rax).request(abi::NR_SIGNALS, &[0; 6]);
+                After::AtGate(back) if is_interrupted(value) => {
+                    let after = After::ByGate(back);
+                    let signals = asking(after).request(abi::NR_SIGNALS, &[0; 6]);
                     let Some(value) = signals else { return };
-                    answer = Some((After::Rax, value));
+                    answer = Some((after, value));
                     continue;
                 }
+                After::ByGate(to) | After::AtGate(to) => back = to,
                 After::Trapped(behind) => {
                     let interception = kernel.interception.get();
                     // A debugger inside reads code and writes it back.
@@ -210,7 +215,7 @@ pub fn go_on(kernel: &Arc<Inner>, block: &Owned, turn: Turn) {
                         interception.trapped(&code, behind);
                     }
                 }
-                After::Rax | After::AtGate => {}
+                After::Rax => {}
             }
             continue;
         }
@@ -221,6 +226,7 @@ pub fn go_on(kernel: &Arc<Inner>, block: &Owned, turn: Turn) {
         // Time that stands still goes on at the end of calls.
         let slow =
             kernel.counts.are_kept() || kernel.clock.is_still() || kernel.tracer.get().is_some();
+        back.take(regs);
         let (begun, from) = (processor_time(), regs.rip);
         // SAFETY: as above.
         let reason = unsafe { block.enter(guest, slot, slow || guest.is_traced()) };
@@ -228,24 +234,29 @@ pub fn go_on(kernel: &Arc<Inner>, block: &Owned, turn: Turn) {
         if kernel.is_dead() {
             continue;
         }
+        let came_from = std::mem::take(&mut back);
         let (after, value) = match reason {
             Reason::Call => {
                 kernel.counts.by_signal();
                 let after = After::Trapped(regs.rip);
                 (after, call(&asking(after), regs, slow))
             }
-            Reason::CallAtGate => (After::Rax, call(&asking(After::Rax), regs, slow)),
+            Reason::CallAtGate => {
+                let after = After::ByGate(Back::of(regs, block.resume()));
+                (after, call(&asking(after), regs, slow))
+            }
             Reason::Disturbed(exit) => {
-                let value = after_gate(&asking(After::AtGate), block.shown(), exit);
-                (After::AtGate, value)
+                let after = After::AtGate(Back::of(regs, block.resume()));
+                (after, after_gate(&asking(after), block.shown(), exit))
             }
             Reason::Ended => {
                 kernel.counts.signal();
-                let signals = asking(After::Rax).request(abi::NR_SIGNALS, &[0; 6]);
-                (After::Rax, signals)
+                let after = After::ByGate(Back::of(regs, block.resume()));
+                (after, asking(after).request(abi::NR_SIGNALS, &[0; 6]))
             }
             Reason::Trap(trap) => {
                 if run_rewritten::went_on(kernel, &code, &trap, from, regs) {
+                    kernel.counts.rewriting_trap();
                     continue;
                 }
                 kernel.counts.fault();
@@ -262,6 +273,7 @@ pub fn go_on(kernel: &Arc<Inner>, block: &Owned, turn: Turn) {
             }
             Reason::Called => {
                 kernel.counts.signal();
+                came_from.give_back(regs);
                 run_rewritten::show_own_code(kernel, &code, regs);
                 regs.orig_rax = u64::MAX;
                 let signals = asking(After::Rax).request(abi::NR_SIGNALS, &[0; 6]);

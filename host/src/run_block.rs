@@ -155,6 +155,11 @@ impl Owned {
         unsafe { Cpu::new(Cpu::here_at(self.base())) }
     }
 
+    /// Where the call that has just come by the gate goes on.
+    pub fn resume(&self) -> u64 {
+        self.block().resume
+    }
+
     /// The CPU that the task was last inside of is the one to try first.
     pub fn follow(&self, kernel: &Inner, slot: ThreadSlot) {
         let number = slot.vcpu().load(Ordering::Relaxed);

@@ -28,6 +28,8 @@ pub struct ProgramCounts {
     pub calls: Vec<CallCount>,
     /// Calls that came by a signal of the host's, not by the gate; since the beginning.
     pub calls_by_signal: u64,
+    /// Traps that only whoever rewrote the program's code is concerned with; since the beginning.
+    pub rewriting_traps: u64,
     /// Pages that were touched for the first time, and other exceptions.
     pub faults: u64,
     /// How often a thread was called in for signals.
@@ -45,6 +47,7 @@ pub struct Counts {
     on: AtomicBool,
     calls: Box<[One]>,
     by_signal: AtomicU64,
+    rewriting_traps: AtomicU64,
     faults: AtomicU64,
     signals: AtomicU64,
 }
@@ -55,6 +58,7 @@ impl Counts {
             on: AtomicBool::new(false),
             calls: (0..=OTHERS).map(|_| One::default()).collect(),
             by_signal: AtomicU64::new(0),
+            rewriting_traps: AtomicU64::new(0),
             faults: AtomicU64::new(0),
             signals: AtomicU64::new(0),
         }
@@ -91,6 +95,10 @@ impl Counts {
         self.by_signal.fetch_add(1, Relaxed);
     }
 
+    pub fn rewriting_trap(&self) {
+        self.rewriting_traps.fetch_add(1, Relaxed);
+    }
+
     pub fn fault(&self) {
         self.faults.fetch_add(1, Relaxed);
     }
@@ -109,6 +117,7 @@ impl Counts {
         ProgramCounts {
             calls: calls.filter(|one| one.calls != 0).collect(),
             calls_by_signal: self.by_signal.load(Relaxed),
+            rewriting_traps: self.rewriting_traps.load(Relaxed),
             faults: self.faults.load(Relaxed),
             signals: self.signals.load(Relaxed),
         }

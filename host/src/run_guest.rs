@@ -3,6 +3,7 @@
 //! it (`run_carriers.rs`); while one does, it is that thread's.
 
 use crate::abi;
+use crate::run_back::Back;
 use crate::thread_slot::ThreadSlot;
 use std::alloc::{alloc_zeroed, dealloc, Layout};
 use std::mem::offset_of;
@@ -41,8 +42,10 @@ pub enum After {
     Rax,
     /// The same, of a call by a signal; the address behind it.
     Trapped(u64),
-    /// The same, of a call by the gate, which did not look at signals.
-    AtGate,
+    /// The same, of a call by the gate.
+    ByGate(Back),
+    /// The same, which did not look at signals.
+    AtGate(Back),
 }
 
 /// A guest, by its owner: the host thread that runs it, or who makes or ends it.

@@ -335,6 +335,20 @@ static void far_code(void)
 	puts("far");
 }
 
+/* Nanoseconds a call from a place that nobody has called from yet. */
+static void cost_at_first(void)
+{
+	struct timespec from, to;
+	enum { CALLS = 100000 };
+
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	for (int i = 0; i < CALLS; i++)
+		syscall(SYS_getppid);
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	printf("the first %d of syscall() %.1f\n", CALLS,
+	       ((to.tv_sec - from.tv_sec) * 1e9 + to.tv_nsec - from.tv_nsec) / CALLS);
+}
+
 /* Nanoseconds a call, the least of many batches. */
 static void cost(void)
 {
@@ -346,6 +360,7 @@ static void cost(void)
 	struct stat st;
 	char byte;
 
+	cost_at_first();
 	for (int batch = 0; batch < 300; batch++) {
 		for (int row = 0; row < 5; row++) {
 			struct timespec from, to;

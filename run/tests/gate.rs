@@ -55,13 +55,16 @@ fn code_may_lie_far_into_its_file() {
 
 /// Without this the others show nothing.
 #[test]
-fn calls_that_are_made_often_come_by_no_signal() {
+fn calls_that_are_made_often_come_and_go_by_no_signal() {
     common::with_kernel_of(1, program(), |kernel| {
         let outcome = here(kernel, &["/bin/program", "many"], b"");
         assert_eq!(outcome.code, 0, "{outcome:?}");
-        let by_signal = kernel.program_counts().calls_by_signal;
+        let counts = kernel.program_counts();
+        let (by_signal, traps) = (counts.calls_by_signal, counts.rewriting_traps);
         // Of 750,000, and 25,000 from a place that cannot be changed.
         assert!(by_signal < 30_000, "{by_signal}");
+        // Also behind the calls that take the long way.
+        assert!(traps < 1_000, "{traps}");
     });
 }
 
