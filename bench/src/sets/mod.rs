@@ -21,6 +21,7 @@ mod pair;
 mod peak;
 mod probes;
 pub mod programs;
+mod programs_work;
 mod python;
 mod ramfs;
 mod syscalls;

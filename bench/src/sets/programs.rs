@@ -2,6 +2,7 @@
 //! it measured of itself, and how long it takes as a whole. bubblewrap, which changes the
 //! host's name spaces and nothing else, stands for containers.
 
+use super::programs_work::{work, PAGES};
 use crate::child;
 use crate::paths::Paths;
 use crate::promise::{Promise, Set};
@@ -20,18 +21,32 @@ use std::time::Instant;
 type Row = (&'static str, &'static str, &'static str, Target, u32, u32);
 
 #[rustfmt::skip]
-const ROWS: [Row; 8] = [
+const ROWS: [Row; 14] = [
     ("program-getppid", "getppid(2)", "ns", Faster(2.0), 1000, 200),
     ("program-read", "read of 1 B from a pipe that has it, and write of it", "ns", Faster(2.0), 1000, 200),
     ("program-fstat", "fstat of a file", "ns", Faster(2.0), 1000, 200),
     ("program-open", "open and close a file", "ns", Faster(2.0), 1000, 100),
-    ("program-fork", "fork, exit and wait", "µs", Target::None, 1, 100),
-    ("program-pipe", "1 B through a pipe to another process and back", "µs", Target::None, 10, 50),
-    ("program-compute", "a sum that takes no system call", "ms", Target::None, 1, 10),
+    ("program-fork", "fork, exit and wait", "µs", Faster(0.59), 1, 100),
+    ("program-spawn-static", "spawn of a static program (busybox true), and wait", "µs", Faster(0.83), 1, 100),
+    ("program-spawn", "spawn of /bin/true, and wait", "µs", Faster(0.91), 1, 100),
+    ("program-pipe", "1 B through a pipe to a forked process and back", "µs", Faster(1.0), 10, 50),
+    ("program-faults", "4 MiB of new memory touched, for a page", "ns", Faster(0.98), 1, 50),
+    ("program-compute", "a sum that takes no system call", "ms", Faster(0.98), 1, 10),
+    ("program-git", "git checkout of 500 files, and back to none", "ms", Faster(1.2), 1, 10),
+    ("program-sqlite-insert", "sqlite3 inserts 1,000 rows, each by itself", "ms", Faster(1.0), 1, 10),
+    ("program-sqlite-select", "sqlite3 looks for each of 20,000 rows", "ms", Faster(1.0), 1, 10),
     (START, "a program that does nothing, whole process", "ms", Target::None, 1, 1),
 ];
 const START: &str = "program-start";
 const INSIDE: &str = "/bin/tane-bench";
+
+/// Programs of others that rows start, and their packages.
+const OTHERS: [(&str, &str); 4] = [
+    ("true", "coreutils"),
+    ("busybox", "busybox-static"),
+    ("git", "git"),
+    ("sqlite3", "sqlite3"),
+];
 
 pub fn promises() -> Vec<Promise> {
     let row = |(name, what, unit, target, ..): Row| {
@@ -56,31 +71,53 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
         let mut command = tool::command(&program, ["--unshare-all", "--ro-bind"]);
         command
             .arg(&root.0)
-            .args(["/", "--dev", "/dev", "--proc", "/proc"]);
+            .args(["/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]);
         Ok(command)
+    };
+    // What they write is in memory everywhere.
+    let bare = || {
+        let mut command = tool::command(&own, [""; 0]);
+        command.env("TMPDIR", "/dev/shm");
+        command
     };
     let contestants = vec![
         Contestant::new(TANE, || figure(inside()?.args(["--", INSIDE]), name)),
-        Contestant::new(HOST, || figure(&mut Command::new(&own), name)),
+        Contestant::new(HOST, || figure(&mut bare(), name)),
         Contestant::new("bubblewrap", || figure(wrapped()?.arg(INSIDE), name)),
     ];
     race(promise, report.runs, contestants, report);
     Ok(())
 }
 
-/// This program and its libraries.
+/// This program, those of others, and their libraries.
 fn fill(root: &Path, own: &Path) -> Result<(), String> {
     let failed = |e: std::io::Error| format!("{}: {e}", root.display());
     for dir in ["bin", "dev", "proc", "tmp"] {
         fs::create_dir_all(root.join(dir)).map_err(failed)?;
     }
-    fs::copy(own, root.join(INSIDE.trim_start_matches('/'))).map_err(failed)?;
-    let ldd = tool::output(&mut tool::command(&tool::need("ldd", "libc-bin")?, [own]))?;
-    let said = String::from_utf8_lossy(&ldd.stdout).into_owned();
-    for library in said.split_whitespace().filter(|word| word.starts_with('/')) {
-        let to = root.join(library.trim_start_matches('/'));
+    add(root, own, Path::new(INSIDE))?;
+    for (name, package) in OTHERS {
+        let program = tool::need(name, package)?;
+        add(root, &program, &program)?;
+    }
+    Ok(())
+}
+
+fn add(root: &Path, program: &Path, inside: &Path) -> Result<(), String> {
+    let copy = |from: &Path, inside: &Path| -> Result<(), String> {
+        let failed = |e: std::io::Error| format!("{}: {e}", from.display());
+        let to = root.join(inside.strip_prefix("/").unwrap_or(inside));
         fs::create_dir_all(to.parent().unwrap_or(root)).map_err(failed)?;
-        fs::copy(library, to).map_err(failed)?;
+        fs::copy(from, to).map(drop).map_err(failed)
+    };
+    copy(program, inside)?;
+    let ldd = tool::need("ldd", "libc-bin")?;
+    // It fails for a static one, which has none.
+    let said = tool::command(&ldd, [program]).output();
+    let said = said.map_err(|e| format!("{}: {e}", ldd.display()))?.stdout;
+    let said = String::from_utf8_lossy(&said).into_owned();
+    for library in said.split_whitespace().filter(|word| word.starts_with('/')) {
+        copy(library.as_ref(), library.as_ref())?;
     }
     Ok(())
 }
@@ -109,103 +146,9 @@ pub fn child(row: &str) -> Result<(), String> {
         }
         least = least.min(begun.elapsed().as_secs_f64() / f64::from(*times));
     }
+    if row == "program-faults" {
+        least /= PAGES as f64;
+    }
     println!("{}", least / crate::promise::seconds(unit).unwrap_or(1.0));
     Ok(())
-}
-
-type Work = Box<dyn FnMut() -> Result<(), String>>;
-
-fn last_error() -> String {
-    std::io::Error::last_os_error().to_string()
-}
-
-fn check(answer: i64) -> Result<(), String> {
-    if answer < 0 {
-        return Err(last_error());
-    }
-    Ok(())
-}
-
-fn pipe() -> Result<[i32; 2], String> {
-    let mut ends = [0; 2];
-    // SAFETY: an array of two.
-    check(unsafe { libc::pipe(ends.as_mut_ptr()) }.into())?;
-    Ok(ends)
-}
-
-/// A byte, there or back.
-fn write(to: i32) -> Result<(), String> {
-    // SAFETY: one byte of ours.
-    check(unsafe { libc::write(to, c"x".as_ptr().cast(), 1) } as i64)
-}
-
-fn read(from: i32) -> Result<(), String> {
-    let mut byte = 0u8;
-    // SAFETY: as above.
-    check(unsafe { libc::read(from, (&raw mut byte).cast(), 1) } as i64)
-}
-
-fn work(row: &str) -> Result<Work, String> {
-    Ok(match row {
-        "program-getppid" => Box::new(|| {
-            // SAFETY: no arguments.
-            check(unsafe { libc::syscall(libc::SYS_getppid) })
-        }),
-        "program-read" => {
-            let [out, into] = pipe()?;
-            Box::new(move || write(into).and_then(|()| read(out)))
-        }
-        "program-fstat" => {
-            // SAFETY: a C string.
-            let fd = unsafe { libc::open(c"/proc/self/exe".as_ptr(), libc::O_RDONLY) };
-            check(fd.into())?;
-            // SAFETY: all zeros are one.
-            let mut found: libc::stat = unsafe { std::mem::zeroed() };
-            // SAFETY: fills a structure of ours.
-            Box::new(move || check(unsafe { libc::fstat(fd, &raw mut found) }.into()))
-        }
-        "program-open" => Box::new(|| {
-            // SAFETY: a C string, and a descriptor of ours.
-            unsafe {
-                let fd = libc::open(c"/tmp".as_ptr(), libc::O_RDONLY);
-                check(fd.into())?;
-                check(libc::close(fd).into())
-            }
-        }),
-        "program-fork" => Box::new(|| {
-            // SAFETY: this program has one thread; the child ends at once.
-            unsafe {
-                let child = libc::fork();
-                if child == 0 {
-                    libc::_exit(0);
-                }
-                check(child.into())?;
-                check(libc::waitpid(child, std::ptr::null_mut(), 0).into())
-            }
-        }),
-        "program-pipe" => {
-            let ([there, to_there], [here, to_here]) = (pipe()?, pipe()?);
-            // SAFETY: this program has one thread; the child only reads and writes, and
-            // ends with its parent's end of the pipe.
-            unsafe {
-                let child = libc::fork();
-                check(child.into())?;
-                if child == 0 {
-                    libc::close(to_there);
-                    let mut byte = 0u8;
-                    while libc::read(there, (&raw mut byte).cast(), 1) == 1 {
-                        libc::write(to_here, (&raw const byte).cast(), 1);
-                    }
-                    libc::_exit(0);
-                }
-            }
-            Box::new(move || write(to_there).and_then(|()| read(here)))
-        }
-        "program-compute" => Box::new(|| {
-            let sum = (0..2_000_000u64).fold(1u64, |sum, i| sum.rotate_left(5) ^ i);
-            std::hint::black_box(sum);
-            Ok(())
-        }),
-        _ => Box::new(|| Ok(())),
-    })
 }
