@@ -67,6 +67,11 @@ fn file_systems_are_to_programs_what_posix_says() {
 }
 
 #[test]
+fn databases_pass_sqlites_own_tests() {
+    a_part_passes(&crate::suite::sqlite::SUITE);
+}
+
+#[test]
 fn a_list_that_is_too_long_or_too_short_is_an_error() {
     let known = expected::parse("# a comment\na/one is not there\na/two host: it fails there\na/three varies: now and then\n");
     let mut outcome = crate::suite::Outcome::default();
@@ -134,6 +139,23 @@ fn a_unit_of_busyboxs_tests_that_ends_early_has_failed() {
     assert_eq!(failed("PASS: one\n"), [""]);
     assert_eq!(failed("PASS: one\n= 2\n"), [""]);
     assert_eq!(failed("PASS: one\nFAIL: a b\n"), ["", "a_b"]);
+}
+
+#[test]
+fn a_script_of_sqlites_says_which_of_its_tests_failed_or_has_failed_itself() {
+    let read = crate::suite::sqlite::SUITE.read;
+    let good = read("a-1... Ok\nb-1... Omitted\n0 errors out of 12 tests on vm Linux\n");
+    assert_eq!((good.passed, good.skipped, good.failed.len()), (12, 1, 0));
+    let bad = read(
+        "! a-1 expected: [1]\n! a-1 got:      [0]\n2 errors out of 12 tests on vm Linux\n\
+         !Failures on these tests: a-1 a-2\n",
+    );
+    assert_eq!(bad.passed, 10);
+    assert_eq!(bad.failed["a-1"], "expected: [1] | got:      [0]");
+    // Its end was not reached, or not all that failed is named.
+    for early in ["a-1... Ok\na-2...", "1 errors out of 2 tests on vm Linux\n"] {
+        assert!(read(early).failed.contains_key(""), "{early}");
+    }
 }
 
 /// `scripts/suites`: those of TANE_SUITES, or all, here and on the host.

@@ -14,6 +14,7 @@ pub mod pjdfstest;
 pub mod posix;
 pub mod report;
 mod root;
+pub mod sqlite;
 
 use crate::common::run::on;
 use crate::common::*;
@@ -74,6 +75,7 @@ pub const SUITES: &[&Suite] = &[
     &busybox::SUITE,
     &git::SUITE,
     &pjdfstest::SUITE,
+    &sqlite::SUITE,
 ];
 
 /// No unit takes longer.
