@@ -99,6 +99,11 @@ impl Memory {
 
     /// Show `len` bytes of the memfd from `pa` on at `va`.
     fn show(&self, va: Virtual, pa: Physical, len: u64, prot: i32) -> io::Result<()> {
+        self.show_by(va, pa, len, prot, 0)
+    }
+
+    /// `how`: flags of mmap(2).
+    fn show_by(&self, va: Virtual, pa: Physical, len: u64, prot: i32, how: i32) -> io::Result<()> {
         // SAFETY: the range lies in our reservation, as every caller checks, or in one
         // that is there for it (program.rs).
         let at = unsafe {
@@ -106,7 +111,7 @@ impl Memory {
                 va.pointer(),
                 len as usize,
                 prot,
-                libc::MAP_SHARED | libc::MAP_FIXED,
+                libc::MAP_SHARED | libc::MAP_FIXED | how,
                 self.fd.as_raw_fd(),
                 pa.0 as libc::off_t,
             )
@@ -201,8 +206,17 @@ impl Memory {
         }
         self.frames.note(pa.0, len, prot & libc::PROT_WRITE != 0);
         match self.lent.is_empty() {
-            true => self.show(va, pa, len, prot),
+            true => self.show_by(va, pa, len, prot, self.at_once(va, len)),
             false => self.lent.map(self, va.0, pa.0, len, prot),
+        }
+    }
+
+    /// Several pages of a program's are those that it used, or is about to: each would take
+    /// a fault of the host's.
+    fn at_once(&self, va: Virtual, len: u64) -> i32 {
+        match len > PAGE && va >= self.program.start && va < self.program.end {
+            true => libc::MAP_POPULATE,
+            false => 0,
         }
     }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -277,6 +278,83 @@ static int every_moment(long rounds)
 	return 0;
 }
 
+enum { PAGE = 4096, PAGES = 1024 };
+
+static size_t resident(char *at, size_t pages)
+{
+	static unsigned char is_in[PAGES];
+	size_t sum = 0;
+
+	CHECK(!mincore(at, pages * PAGE, is_in));
+	for (size_t i = 0; i < pages; i++)
+		sum += is_in[i] & 1;
+	return sum;
+}
+
+static char *new_memory(int flags)
+{
+	char *at = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+
+	CHECK(at != MAP_FAILED);
+	/* Pages of this size on every host. */
+	madvise(at, PAGES * PAGE, MADV_NOHUGEPAGE);
+	CHECK(!resident(at, PAGES));
+	return at;
+}
+
+/* New memory in an order: what is there, and what a page holds before it is touched. */
+static int touched(void)
+{
+	char *row = new_memory(0), *steps = new_memory(0), *back = new_memory(0);
+	char *edge = new_memory(0);
+	size_t i, got;
+
+	for (i = 0; i < PAGES; i++) {
+		CHECK(!row[i * PAGE + i]);
+		row[i * PAGE] = 1;
+		got = resident(row, PAGES);
+		CHECK(got > i && got <= 2 * (i + 1));
+	}
+	for (i = 0; i < PAGES; i += 2)
+		steps[i * PAGE] = 1;
+	CHECK(resident(steps, PAGES) == PAGES / 2);
+	for (i = PAGES; i-- > PAGES / 2;)
+		back[i * PAGE] = 1;
+	CHECK(resident(back, PAGES) == PAGES / 2);
+	/* Nothing beyond the end of what is mapped, or may be written. */
+	CHECK(!mprotect(edge + 40 * PAGE, PAGE, PROT_READ));
+	CHECK(!munmap(edge + 60 * PAGE, PAGE));
+	for (i = 0; i < 40; i++)
+		edge[i * PAGE] = 1;
+	for (i = 41; i < 60; i++)
+		edge[i * PAGE] = 1;
+	CHECK(!resident(edge + 40 * PAGE, 1) && !resident(edge + 61 * PAGE, 100));
+	CHECK(resident(edge, 40) == 40 && resident(edge + 41 * PAGE, 19) == 19);
+	/* What a child has touched is its own. */
+	if (!fork()) {
+		for (i = 0; i < PAGES; i++)
+			row[i * PAGE] = back[i * PAGE] = 2;
+		_exit(0);
+	}
+	CHECK(wait(NULL) > 0);
+	for (i = 0; i < PAGES; i++)
+		CHECK(row[i * PAGE] == 1 && back[i * PAGE] == (i >= PAGES / 2));
+	puts("touched");
+	return 0;
+}
+
+/* A buffer, touched in a row. */
+static int row(void)
+{
+	char *at = new_memory(0);
+
+	for (size_t i = 0; i < PAGES; i++)
+		at[i * PAGE] = 1;
+	puts("row");
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argv[1] ?: "";
@@ -290,6 +368,10 @@ int main(int argc, char **argv)
 		return beyond();
 	if (!strcmp(what, "stacks"))
 		return stacks();
+	if (!strcmp(what, "touched"))
+		return touched();
+	if (!strcmp(what, "row"))
+		return row();
 	if (!strcmp(what, "every-moment"))
 		return every_moment(atol(argv[2]));
 	if (!strcmp(what, "loop")) {

@@ -38,6 +38,27 @@ fn signal_stacks_are_left_as_they_were_found() {
 }
 
 #[test]
+fn new_memory_is_what_was_touched_and_at_most_as_much_again() {
+    for cpus in [1, 2] {
+        common::same_of(cpus, program(), &["touched"], b"");
+    }
+}
+
+#[test]
+fn new_memory_that_is_touched_in_a_row_is_few_faults() {
+    common::with_kernel(program(), |kernel| {
+        let faults = |word: &str| {
+            let before = kernel.program_counts().faults;
+            assert_eq!(here(kernel, &["/bin/program", word], b"").code, 0);
+            kernel.program_counts().faults - before
+        };
+        // What any program takes, and 1,024 pages.
+        let (any, all) = (faults("flags"), faults("row"));
+        assert!(all < any + 100, "{any}, {all}");
+    });
+}
+
+#[test]
 fn a_signal_comes_wherever_its_thread_is() {
     common::with_kernel(program(), |kernel| {
         let ours = here(kernel, &["/bin/program", "every-moment", "500"], b"");

@@ -52,19 +52,32 @@ static void tane_have_region(struct mm_struct *mm, unsigned long address)
 }
 #endif
 
+/* Show what a fault has brought to a program. */
+static void tane_show_brought(struct vm_area_struct *vma, unsigned long address,
+			      bool write, bool is_new)
+{
+	unsigned long next = address + 1, at;
+
+	if (is_new)
+		next = tane_touch_ahead(vma, address);
+	for (at = address; at < next; at = tane_shown_together(at))
+		tane_show_user(vma->vm_mm, at, write);
+}
+
 /* 0 if the access may be tried again; else why not. */
 static vm_fault_t tane_fault_user(struct pt_regs *regs, unsigned long address,
 				  unsigned long error, int *code)
 {
 	unsigned int flags = FAULT_FLAG_DEFAULT;
 	struct mm_struct *mm = current->mm;
+	bool write = error & FAULT_WRITE, is_new;
 	struct vm_area_struct *vma;
 	vm_fault_t fault;
 
 	*code = SEGV_MAPERR;
 	if (!tane_in_shown(mm, address) || faulthandler_disabled())
 		return VM_FAULT_SIGSEGV;
-	if (error & FAULT_WRITE)
+	if (write)
 		flags |= FAULT_FLAG_WRITE;
 	if (error & FAULT_FETCH)
 		flags |= FAULT_FLAG_INSTRUCTION;
@@ -80,10 +93,11 @@ retry:
 		*code = SEGV_ACCERR;
 		return VM_FAULT_SIGSEGV;
 	}
-	if (tane_show_user(mm, address, error & FAULT_WRITE)) {
+	if (tane_show_user(mm, address, write)) {
 		mmap_read_unlock(mm);
 		return 0;
 	}
+	is_new = mm->context.program && write && tane_brings_memory(vma, address);
 	fault = handle_mm_fault(vma, address, flags, regs);
 	if (fault_signal_pending(fault, regs))
 		return VM_FAULT_RETRY;
@@ -94,7 +108,7 @@ retry:
 		goto retry;
 	}
 	if (mm->context.program && !(fault & VM_FAULT_ERROR))
-		tane_show_user(mm, address, error & FAULT_WRITE);
+		tane_show_brought(vma, address, write, is_new);
 	mmap_read_unlock(mm);
 	return fault & VM_FAULT_ERROR;
 }

@@ -76,7 +76,34 @@ static inline bool tane_is_told(unsigned long va)
 
 #endif
 
+/* tlb_user.c */
 bool tane_show_user(struct mm_struct *mm, unsigned long address, bool write);
+/* So many neighbours are looked at when one page is to be shown again. */
+#define TANE_AROUND	16
+
+/* The first address behind this one that is not shown with it. */
+static inline unsigned long tane_shown_together(unsigned long address)
+{
+	return (address | (TANE_AROUND * PAGE_SIZE - 1)) + 1;
+}
+
+/* ahead.c */
+#ifdef CONFIG_TANE_RUN
+bool tane_brings_memory(struct vm_area_struct *vma, unsigned long address);
+unsigned long tane_touch_ahead(struct vm_area_struct *vma, unsigned long address);
+#else
+static inline bool tane_brings_memory(struct vm_area_struct *vma,
+				      unsigned long address)
+{
+	return false;
+}
+
+static inline unsigned long tane_touch_ahead(struct vm_area_struct *vma,
+					     unsigned long address)
+{
+	return address;
+}
+#endif
 
 /* vmlinux.lds.S: behind the constants. */
 extern char __tane_rodata_end[];

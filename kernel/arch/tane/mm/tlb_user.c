@@ -11,9 +11,6 @@
 #include "../kernel/window.h"
 #include "mm.h"
 
-/* So many neighbours are looked at when one page is to be shown again. */
-#define TANE_AROUND	16
-
 /* A write to a clean page must fault, so that Linux learns of it. */
 static u32 tane_user_prot(pte_t pte)
 {
