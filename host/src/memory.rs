@@ -206,15 +206,16 @@ impl Memory {
         }
         self.frames.note(pa.0, len, prot & libc::PROT_WRITE != 0);
         match self.lent.is_empty() {
-            true => self.show_by(va, pa, len, prot, self.at_once(va, len)),
+            true => self.show_by(va, pa, len, prot, self.at_once(va, len, prot)),
             false => self.lent.map(self, va.0, pa.0, len, prot),
         }
     }
 
-    /// Several pages of a program's are those that it used, or is about to: each would take
-    /// a fault of the host's.
-    fn at_once(&self, va: Virtual, len: u64) -> i32 {
-        match len > PAGE && va >= self.program.start && va < self.program.end {
+    /// Several pages that a program may write are those that it used, or is about to, and
+    /// each would take a fault of the host's. Of those that it may only read one fault has many.
+    fn at_once(&self, va: Virtual, len: u64, prot: i32) -> i32 {
+        let is_programs = va >= self.program.start && va < self.program.end;
+        match is_programs && len > PAGE && prot & libc::PROT_WRITE != 0 {
             true => libc::MAP_POPULATE,
             false => 0,
         }
