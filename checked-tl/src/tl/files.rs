@@ -65,7 +65,11 @@ impl Files {
         let (name, at) = &self.files[after.saturating_sub(1)];
         let end = self.files.get(after).map_or(self.text.len(), |(_, at)| *at);
         let inside = Mistake::new(mistake.at - at, mistake.what.clone());
-        inside.told(name, &self.text[*at..end - 1])
+        let mut told = inside.told(name, &self.text[*at..end - 1]);
+        if let Some((at, what)) = &mistake.needed {
+            told.needed = Some(Box::new(self.told(&Mistake::new(*at, what.as_str()))));
+        }
+        told
     }
 
     /// Names, and how many lines are before each.
