@@ -9,6 +9,8 @@ use std::collections::HashMap;
 pub(super) type Result<T> = std::result::Result<T, Mistake>;
 
 pub(super) const BUILT: [Built; 4] = [Built::Len, Built::Bytes, Built::Print, Built::Number];
+/// Names and brackets in a variable's type: what is within each other has to be walked through.
+const MOST_PARTS: usize = 1000;
 /// Registers that arguments are in.
 pub(super) const MOST_PARAMETERS: usize = 6;
 pub(super) const MOST_OF_VALUES: &str = "a function that is a value has at most 5 parameters";
@@ -135,6 +137,9 @@ impl Checker<'_> {
                 };
                 if found == Ty::Nothing {
                     return wrong(value.at, "this gives nothing that a variable could hold");
+                }
+                if self.parts(&found) > MOST_PARTS {
+                    return wrong(value.at, "an array of too many arrays within each other");
                 }
                 self.bind(*id, name, wanted.unwrap_or(found), *changes);
             }

@@ -66,9 +66,9 @@ impl Files {
         let end = self.files.get(after).map_or(self.text.len(), |(_, at)| *at);
         let inside = Mistake::new(mistake.at - at, mistake.what.clone());
         let mut told = inside.told(name, &self.text[*at..end - 1]);
-        if let Some((at, what)) = &mistake.needed {
-            told.needed = Some(Box::new(self.told(&Mistake::new(*at, what.as_str()))));
-        }
+        let needed = mistake.needed.iter();
+        let needed = needed.map(|(at, what)| self.told(&Mistake::new(*at, what.as_str())));
+        told.needed = needed.collect();
         told
     }
 

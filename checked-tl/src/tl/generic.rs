@@ -15,7 +15,9 @@ const MOST_PARTS: usize = 60;
 /// Numbers of copied functions, and fields: what a small program can become.
 const MOST_COPIED: usize = 1 << 20;
 /// Bytes of a type as it is told.
-const MOST_TOLD: usize = 60;
+const MOST_TOLD: usize = 40;
+/// Places that are told of who needs an instance, and of who needs that.
+const MOST_NEEDED: usize = 4;
 
 /// Something generic, by its number among its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,7 +49,14 @@ struct Work {
     generic: Generic,
     types: Vec<Ty>,
     number: usize,
-    /// Where it was needed first.
+    needed: Vec<Needed>,
+}
+
+/// An instance, and where it was needed first.
+#[derive(Clone)]
+struct Needed {
+    generic: Generic,
+    types: Vec<Ty>,
     at: usize,
 }
 
@@ -62,7 +71,9 @@ pub(super) struct Instances {
     bodies: VecDeque<Work>,
     /// Copies of functions, as they are numbered.
     pub functions: Vec<Function>,
-    /// Numbers that these have, and fields of types.
+    /// What needs the instance that is being checked.
+    needed: Vec<Needed>,
+    /// Numbers that functions have here, and fields of types.
     copied: usize,
 }
 
@@ -183,8 +194,9 @@ impl<'a> Checker<'a> {
             false => wrong(
                 at,
                 format!(
-                    "this takes {name}<{}>: {count} types are here",
-                    all.join(", ")
+                    "{name}<{}> takes {}, and {count} are here",
+                    all.join(", "),
+                    all.len()
                 ),
             ),
         }
@@ -213,10 +225,7 @@ impl<'a> Checker<'a> {
         }
         let parts = types.iter().map(|ty| self.parts(ty)).sum::<usize>() + 1;
         if parts > MOST_PARTS {
-            let what = format!(
-                "{} is made of too large types: does {name} make itself, of ever larger ones?",
-                self.shown(name, &types)
-            );
+            let what = format!("more than {MOST_PARTS} parts in types of {name}: does it make itself, of ever larger ones?");
             return wrong(at, what);
         }
         if self.instances.numbers.len() >= MOST_INSTANCES {
@@ -224,11 +233,18 @@ impl<'a> Checker<'a> {
             return wrong(at, what);
         }
         self.copied(at, self.fields_of(generic))?;
+        let mut needed = vec![Needed {
+            generic,
+            types: types.clone(),
+            at,
+        }];
+        needed.extend(self.instances.needed.iter().cloned());
+        needed.truncate(MOST_NEEDED);
         let work = |number| Work {
             generic,
             types: types.clone(),
             number,
-            at,
+            needed,
         };
         let number = match generic {
             Generic::Record(_) => {
@@ -286,7 +302,8 @@ impl<'a> Checker<'a> {
         self.known.made_of.insert(ty, types.to_vec());
     }
 
-    fn parts(&self, ty: &Ty) -> usize {
+    /// Names and brackets of a type.
+    pub fn parts(&self, ty: &Ty) -> usize {
         match ty {
             Ty::Array(element) => 1 + self.parts(element),
             Ty::Function(arguments, result) => {
@@ -298,7 +315,8 @@ impl<'a> Checker<'a> {
     }
 
     /// An instance as it is told.
-    fn shown(&self, name: &str, types: &[Ty]) -> String {
+    fn shown(&self, generic: Generic, types: &[Ty]) -> String {
+        let (name, _) = self.head(generic);
         let all: Vec<String> = types.iter().map(|ty| self.known.show(ty)).collect();
         let all = all.join(", ");
         match all.char_indices().nth(MOST_TOLD) {
@@ -336,8 +354,9 @@ impl<'a> Checker<'a> {
                 continue;
             };
             let (function, end) = copy(&self.generic.functions[i], ids);
-            self.copied(work.at, end - ids)?;
+            self.copied(work.needed[0].at, end - ids)?;
             ids = end;
+            self.instances.needed = work.needed.clone();
             self.bound = self.bound_of(work.generic, &work.types);
             let checked = self.function(work.number, &function);
             self.told_of(&work, checked)?;
@@ -349,12 +368,15 @@ impl<'a> Checker<'a> {
     /// A mistake in an instance, with its types and with who needs it.
     fn told_of<T>(&self, work: &Work, result: Result<T>) -> Result<T> {
         result.map_err(|mistake| {
-            let (name, _) = self.head(work.generic);
-            let shown = self.shown(name, &work.types);
+            let shown = self.shown(work.generic, &work.types);
+            let needed = work.needed.iter().map(|it| {
+                let shown = self.shown(it.generic, &it.types);
+                (it.at, format!("{shown} is needed here"))
+            });
             Mistake {
                 at: mistake.at,
                 what: format!("{} (in {shown})", mistake.what),
-                needed: Some((work.at, format!("{shown} is needed here"))),
+                needed: needed.collect(),
             }
         })
     }

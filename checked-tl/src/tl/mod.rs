@@ -65,7 +65,7 @@ pub struct Mistake {
     pub at: usize,
     pub what: String,
     /// If it is in an instance of what is generic: where that is needed, and what to say there.
-    pub needed: Option<(usize, String)>,
+    pub needed: Vec<(usize, String)>,
 }
 
 /// The same, told with the name of the source and the line that it is in.
@@ -78,7 +78,7 @@ pub struct Told {
     pub what: String,
     source: String,
     /// What it comes from.
-    pub needed: Option<Box<Told>>,
+    pub needed: Vec<Told>,
 }
 
 impl fmt::Display for Told {
@@ -92,10 +92,7 @@ impl fmt::Display for Told {
         let before = self.source.chars().take(self.column - 1);
         let before: String = before.map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
         write!(f, "    {}\n    {before}^", self.source)?;
-        match &self.needed {
-            Some(needed) => write!(f, "\n{needed}"),
-            None => Ok(()),
-        }
+        self.needed.iter().try_for_each(|it| write!(f, "\n{it}"))
     }
 }
 
@@ -106,7 +103,7 @@ impl Mistake {
         Mistake {
             at,
             what: what.into(),
-            needed: None,
+            needed: Vec::new(),
         }
     }
 
@@ -125,7 +122,7 @@ impl Mistake {
             column: source[start..at].chars().count() + 1,
             what: self.what.clone(),
             source: source[start..end].trim_end().into(),
-            needed: None,
+            needed: Vec::new(),
         }
     }
 }
