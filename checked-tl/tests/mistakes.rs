@@ -130,7 +130,13 @@ fn each_mistake_is_told_at_its_place() {
             "at most 6",
         ),
         ("fn f(a: int, a: int) {}", "1:14", "already"),
-        ("let a = 1;", "1:1", "record, variant, fn, export or use"),
+        (
+            "let a = 1;",
+            "1:1",
+            "record, variant, fn, export, pub or use",
+        ),
+        ("pub export fn f() {}", "1:5", "record, variant or fn is"),
+        ("pub use \"x.tl\";", "1:5", "record, variant or fn is"),
         ("use \"x.tl\";", "1:5", "x.tl: no other file"),
         ("use x;", "1:5", "the name of a file"),
     ] {

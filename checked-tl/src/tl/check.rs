@@ -1,10 +1,11 @@
 //! Whether a program keeps its types, and what its names stand for.
 
-use super::generic::{apart, Bound, Callee, Instances, Of};
+use super::files::Files;
+use super::generic::{apart, Bound, Instances, Of};
+use super::names::{Names, Value};
 use super::tree::*;
 use super::types::{Built, Known, Name, Ty};
 use super::Mistake;
-use std::collections::HashMap;
 
 pub(super) type Result<T> = std::result::Result<T, Mistake>;
 
@@ -16,15 +17,14 @@ pub(super) const MOST_PARAMETERS: usize = 6;
 pub(super) const MOST_OF_VALUES: &str = "a function that is a value has at most 5 parameters";
 
 /// Checks a program: what is generic in it is there for each of its instances behind this.
-pub fn check(program: Program) -> Result<(Program, Known)> {
+pub fn check(program: Program, files: &Files) -> Result<(Program, Known)> {
     let (mut program, generic) = apart(program);
     let mut it = Checker {
         program: &program,
         generic: &generic,
         known: Known::default(),
-        names: HashMap::new(),
-        cases: HashMap::new(),
-        functions: HashMap::new(),
+        names: Names::new(files),
+        values: Names::new(files),
         instances: Instances::default(),
         bound: Bound::new(),
         scopes: Vec::new(),
@@ -54,10 +54,9 @@ pub(super) struct Checker<'a> {
     pub generic: &'a Program,
     pub known: Known,
     /// Types by their names.
-    pub names: HashMap<String, Of>,
-    /// What has a case, and which one of it that is.
-    pub cases: HashMap<String, (Of, usize)>,
-    pub functions: HashMap<String, Callee>,
+    pub names: Names<'a, Of>,
+    /// Cases and functions.
+    pub values: Names<'a, Value>,
     pub instances: Instances,
     /// Parameters of the function, if it is an instance.
     pub bound: Bound<'a>,

@@ -3,6 +3,7 @@
 use super::check::{wrong, Checker, Result, BUILT, MOST_OF_VALUES, MOST_PARAMETERS};
 use super::declare::not_generic;
 use super::generic::Callee;
+use super::names::Value;
 use super::tree::*;
 use super::types::{Built, Closed, Name, Ty};
 use tane_checked::{imported, Kind, Type};
@@ -142,13 +143,13 @@ impl Checker<'_> {
         let (found, ty) = if let Some(id) = self.variable(value.at, name)? {
             not_generic(value.at, name, &named.types)?;
             (Name::Variable(id), self.known.ty(id))
-        } else if let Some((of, case)) = self.cases.get(name).cloned() {
+        } else if let Some(Value::Case(of, case)) = self.values.get(value.at, name).cloned() {
             if !self.case_fields(&of, case).is_empty() {
                 return wrong(value.at, format!("{name} has fields: {name}(...)"));
             }
             let ty = self.case(value, (named, &of), &[], wanted)?;
             (Name::Case(self.known.variant(&ty), case), ty)
-        } else if let Some(callee) = self.functions.get(name).copied() {
+        } else if let Some(Value::Function(callee)) = self.values.get(value.at, name).cloned() {
             let function = match callee {
                 Callee::Plain(i) => {
                     self.not_exported(value.at, named, i)?;
@@ -163,7 +164,8 @@ impl Checker<'_> {
             let ty = Ty::Function(arguments, Box::new(result));
             (Name::Function(function), ty)
         } else {
-            return wrong(value.at, format!("there is no {name} here"));
+            let hidden = self.values.hidden(name);
+            return wrong(value.at, format!("there is no {name} here{hidden}"));
         };
         self.known.names.insert(value.id, found);
         Ok(ty)
@@ -253,14 +255,14 @@ impl Checker<'_> {
             };
             self.give(value.at, name, arguments, &takes)?;
             (Name::Variable(id), *result)
-        } else if let Some((of, case)) = self.cases.get(name).cloned() {
+        } else if let Some(Value::Case(of, case)) = self.values.get(value.at, name).cloned() {
             let fields = self.case_fields(&of, case);
             self.count(value.at, name, arguments, fields.len())?;
             let types = fields.iter().map(|field| &field.ty);
             let pairs: Vec<(&Written, &Expr)> = types.zip(arguments).collect();
             let ty = self.case(value, (named, &of), &pairs, wanted)?;
             (Name::Case(self.known.variant(&ty), case), ty)
-        } else if let Some(callee) = self.functions.get(name).copied() {
+        } else if let Some(Value::Function(callee)) = self.values.get(value.at, name).cloned() {
             let function = match callee {
                 Callee::Plain(i) => {
                     self.not_exported(value.at, named, i)?;
@@ -280,7 +282,8 @@ impl Checker<'_> {
             not_generic(value.at, name, &named.types)?;
             return self.import(value, name, arguments);
         } else {
-            return wrong(value.at, format!("there is no function {name}"));
+            let hidden = self.values.hidden(name);
+            return wrong(value.at, format!("there is no function {name}{hidden}"));
         };
         self.known.names.insert(value.id, found);
         Ok(result)

@@ -53,11 +53,14 @@ impl<'a> Checker<'a> {
         wanted: Option<&Ty>,
     ) -> Result<Ty> {
         let name = &named.name;
-        let of = self.names.get(name).cloned();
+        let of = self.names.get(value.at, name).cloned();
         let declared: &'a [Field] = match &of {
             Some(Of::Plain(Ty::Record(i))) => &self.program.records[*i].fields,
             Some(Of::Generic(Generic::Record(i))) => &self.generic.records[*i].fields,
-            _ => return wrong(value.at, format!("there is no record {name}")),
+            _ => {
+                let hidden = self.names.hidden(name);
+                return wrong(value.at, format!("there is no record {name}{hidden}"));
+            }
         };
         let mut pairs: Vec<(&Written, &Expr)> = Vec::new();
         for (i, (at, field, value)) in fields.iter().enumerate() {

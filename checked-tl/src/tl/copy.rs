@@ -12,6 +12,7 @@ pub fn copy(function: &Function, ids: usize) -> (Function, usize) {
         at: function.at,
         own: function.own,
         export: false,
+        public: function.public,
         name: function.name.clone(),
         generic: Vec::new(),
         parameters: it.fields(&function.parameters),

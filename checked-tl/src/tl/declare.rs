@@ -2,6 +2,7 @@
 
 use super::check::{wrong, Checker, Result, BUILT, MOST_OF_VALUES, MOST_PARAMETERS};
 use super::generic::{Callee, Generic, Of};
+use super::names::Value;
 use super::tree::*;
 use super::types::{Shape, Ty};
 use tane_checked::imported;
@@ -25,11 +26,12 @@ impl<'a> Checker<'a> {
         let (program, generic) = (self.program, self.generic);
         for record in &program.records {
             let number = self.known.add_record(&record.name);
-            self.name_type(record.at, &record.name, Of::Plain(Ty::Record(number)))?;
+            let of = Of::Plain(Ty::Record(number));
+            self.name_type(record.at, &record.name, record.public, of)?;
         }
         for (i, record) in generic.records.iter().enumerate() {
             let of = Of::Generic(Generic::Record(i));
-            self.name_type(record.at, &record.name, of)?;
+            self.name_type(record.at, &record.name, record.public, of)?;
         }
         for variant in &program.variants {
             let number = self.known.add_variant(&variant.name);
@@ -59,26 +61,27 @@ impl<'a> Checker<'a> {
         self.settle()
     }
 
-    pub fn is_type(&self, name: &str) -> bool {
-        own(name).is_some() || self.names.contains_key(name)
+    /// Whether it is one that every program has, or the file itself.
+    pub fn is_type(&self, at: usize, name: &str) -> bool {
+        own(name).is_some() || self.names.own(at, name).is_some()
     }
 
-    fn name_type(&mut self, at: usize, name: &str, of: Of) -> Result<()> {
-        if self.is_type(name) {
-            return wrong(at, format!("there is a type {name} already"));
+    fn name_type(&mut self, at: usize, name: &str, public: bool, of: Of) -> Result<()> {
+        match own(name).is_none() && self.names.add(at, name, public, of) {
+            true => Ok(()),
+            false => wrong(at, format!("there is a type {name} already")),
         }
-        self.names.insert(name.to_owned(), of);
-        Ok(())
     }
 
     fn name_variant(&mut self, variant: &Variant, of: &Of) -> Result<()> {
-        self.name_type(variant.at, &variant.name, of.clone())?;
+        let public = variant.public;
+        self.name_type(variant.at, &variant.name, public, of.clone())?;
         if variant.cases.is_empty() {
             return wrong(variant.at, format!("{} has no case", variant.name));
         }
         for (i, case) in variant.cases.iter().enumerate() {
-            let found = (of.clone(), i);
-            if self.cases.insert(case.name.clone(), found).is_some() {
+            let it = Value::Case(of.clone(), i);
+            if !self.values.add(case.at, &case.name, public, it) {
                 return wrong(case.at, format!("there is a case {} already", case.name));
             }
         }
@@ -88,8 +91,9 @@ impl<'a> Checker<'a> {
     pub fn name_function(&mut self, function: &Function, callee: Callee) -> Result<()> {
         let name = &function.name;
         let taken = BUILT.iter().any(|built| built.to_string() == *name);
-        let taken = taken || imported(name).is_some() || self.cases.contains_key(name);
-        if taken || self.functions.insert(name.clone(), callee).is_some() {
+        let taken = taken || imported(name).is_some();
+        let it = Value::Function(callee);
+        if taken || !self.values.add(function.at, name, function.public, it) {
             return wrong(function.at, format!("there is a function {name} already"));
         }
         let all = &function.parameters;
@@ -195,9 +199,12 @@ impl<'a> Checker<'a> {
     pub fn type_named(&self, at: usize, name: &str, types: &[Written]) -> Result<Of> {
         let found = match own(name) {
             Some(ty) => Of::Plain(ty),
-            None => match self.names.get(name) {
+            None => match self.names.get(at, name) {
                 Some(found) => found.clone(),
-                None => return wrong(at, format!("there is no type {name}")),
+                None => {
+                    let hidden = self.names.hidden(name);
+                    return wrong(at, format!("there is no type {name}{hidden}"));
+                }
             },
         };
         match &found {

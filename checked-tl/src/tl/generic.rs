@@ -150,7 +150,7 @@ impl<'a> Checker<'a> {
         for (i, parameter) in all.iter().enumerate() {
             let name = &parameter.name;
             let twice = all[..i].iter().any(|other| other.name == *name);
-            if twice || self.is_type(name) {
+            if twice || self.is_type(parameter.at, name) {
                 return wrong(parameter.at, format!("there is a type {name} already"));
             }
         }

@@ -3,6 +3,7 @@
 
 use super::check::{wrong, Checker, Result};
 use super::generic::{Bound, Callee, Generic, Of};
+use super::names::Value;
 use super::tree::*;
 use super::types::Ty;
 
@@ -203,7 +204,7 @@ impl<'a> Checker<'a> {
             ExprKind::List(all) => return all.iter().all(|e| self.is_open(e)),
             ExprKind::Fill(one, _) => return self.is_open(one),
             ExprKind::Name(named) | ExprKind::Call(named, _) => {
-                let Some((generic, declared)) = self.callee(named) else {
+                let Some((generic, declared)) = self.callee(e.at, named) else {
                     return false;
                 };
                 let given = match &e.kind {
@@ -213,7 +214,8 @@ impl<'a> Checker<'a> {
                 (generic, declared, given)
             }
             ExprKind::Make(named, fields) if named.types.is_empty() => {
-                let Some(Of::Generic(generic @ Generic::Record(i))) = self.names.get(&named.name)
+                let Some(Of::Generic(generic @ Generic::Record(i))) =
+                    self.names.get(e.at, &named.name)
                 else {
                     return false;
                 };
@@ -238,22 +240,21 @@ impl<'a> Checker<'a> {
     }
 
     /// What is generic, and what it takes, if a name stands for that and has no types itself.
-    fn callee(&self, named: &Named) -> Option<(Generic, Vec<&'a Written>)> {
+    fn callee(&self, at: usize, named: &Named) -> Option<(Generic, Vec<&'a Written>)> {
         let name = &named.name;
         if !named.types.is_empty() || self.find(name).is_some() {
             return None;
         }
-        let declared = match (self.cases.get(name), self.functions.get(name)) {
-            (Some((Of::Generic(generic @ Generic::Variant(i)), case)), _) => {
+        let (generic, fields) = match self.values.get(at, name)? {
+            Value::Case(Of::Generic(generic @ Generic::Variant(i)), case) => {
                 (*generic, &self.generic.variants[*i].cases[*case].fields)
             }
-            (None, Some(Callee::Generic(i))) => {
+            Value::Function(Callee::Generic(i)) => {
                 let function = &self.generic.functions[*i];
                 (Generic::Function(*i), &function.parameters)
             }
             _ => return None,
         };
-        let (generic, fields) = declared;
         Some((generic, fields.iter().map(|field| &field.ty).collect()))
     }
 }

@@ -8,6 +8,7 @@
 //! operators.rs    its expressions
 //! angles.rs       what is between < and >
 //! types.rs      types, and what names stand for
+//! names.rs      which names a file sees
 //! check.rs        whether a program keeps them
 //! declare.rs      in what it declares
 //! check_expr.rs   in its expressions
@@ -43,6 +44,7 @@ mod generic;
 mod infer;
 mod interpret;
 mod lex;
+mod names;
 mod operators;
 mod parse;
 mod place;
@@ -157,7 +159,7 @@ fn program(
     read: &mut Read,
 ) -> Result<(Files, tree::Program, types::Known), Told> {
     let (files, program) = Files::read(file, source, read)?;
-    let (program, known) = check::check(program).map_err(|mistake| files.told(&mistake))?;
+    let (program, known) = check::check(program, &files).map_err(|mistake| files.told(&mistake))?;
     Ok((files, program, known))
 }
 

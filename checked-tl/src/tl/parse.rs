@@ -6,9 +6,9 @@ use super::Mistake;
 use std::collections::HashMap;
 
 /// What cannot be a name.
-const WORDS: [&str; 19] = [
+const WORDS: [&str; 20] = [
     "record", "variant", "fn", "export", "let", "var", "if", "else", "while", "for", "in", "match",
-    "return", "break", "continue", "true", "false", "_", "use",
+    "return", "break", "continue", "true", "false", "_", "use", "pub",
 ];
 /// How deep expressions and blocks are within others.
 pub(super) const DEEPEST: usize = 200;
@@ -154,6 +154,7 @@ impl Parser {
     }
 
     fn item(&mut self, to: &mut Program) -> Result<(), Mistake> {
+        let public = self.eat("pub");
         let at = self.at();
         if self.eat("record") {
             let (name, generic) = (self.name()?, self.generic()?);
@@ -162,6 +163,7 @@ impl Parser {
             to.records.push(Record {
                 at,
                 name,
+                public,
                 generic,
                 fields,
             });
@@ -178,6 +180,7 @@ impl Parser {
                 Ok(Record {
                     at,
                     name,
+                    public: false,
                     generic: Vec::new(),
                     fields,
                 })
@@ -185,19 +188,23 @@ impl Parser {
             to.variants.push(Variant {
                 at,
                 name,
+                public,
                 generic,
                 cases,
             });
-        } else if self.eat("use") {
+        } else if !public && self.eat("use") {
             let at = self.at();
             to.uses.push((at, self.path()?));
             self.expect(";")?;
         } else {
-            let export = self.eat("export");
+            let export = !public && self.eat("export");
             if !self.eat("fn") {
-                return self.wrong("record, variant, fn, export or use");
+                return self.wrong(match public {
+                    true => "record, variant or fn",
+                    false => "record, variant, fn, export, pub or use",
+                });
             }
-            to.functions.push(self.function(export)?);
+            to.functions.push(self.function(export, public)?);
         }
         Ok(())
     }
@@ -221,7 +228,7 @@ impl Parser {
         Ok(Field { id, at, name, ty })
     }
 
-    fn function(&mut self, export: bool) -> Result<Function, Mistake> {
+    fn function(&mut self, export: bool, public: bool) -> Result<Function, Mistake> {
         let at = self.at();
         let (name, generic) = (self.name()?, self.generic()?);
         let (parameters, result, body, end) = self.signature()?;
@@ -229,6 +236,7 @@ impl Parser {
             at,
             own: true,
             export,
+            public: public || export,
             name,
             generic,
             parameters,

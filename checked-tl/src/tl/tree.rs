@@ -71,6 +71,8 @@ pub struct Parameter {
 pub struct Record {
     pub at: usize,
     pub name: String,
+    /// It is seen by all files of the program.
+    pub public: bool,
     /// None for a record that is not generic, and for a case.
     pub generic: Vec<Parameter>,
     pub fields: Vec<Field>,
@@ -80,6 +82,7 @@ pub struct Record {
 pub struct Variant {
     pub at: usize,
     pub name: String,
+    pub public: bool,
     pub generic: Vec<Parameter>,
     /// The cases; each looks like a record.
     pub cases: Vec<Record>,
@@ -91,6 +94,8 @@ pub struct Function {
     /// Of the program, and not of what comes with the language.
     pub own: bool,
     pub export: bool,
+    /// It is seen by all files of the program, and so is what is exported.
+    pub public: bool,
     pub name: String,
     pub generic: Vec<Parameter>,
     pub parameters: Vec<Field>,
