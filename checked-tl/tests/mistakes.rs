@@ -130,7 +130,13 @@ fn each_mistake_is_told_at_its_place() {
             "at most 6",
         ),
         ("fn f(a: int, a: int) {}", "1:14", "already"),
-        ("let a = 1;", "1:1", "record, variant, fn, export or use"),
+        (
+            "let a = 1;",
+            "1:1",
+            "record, variant, fn, export, pub or use",
+        ),
+        ("pub export fn f() {}", "1:5", "record, variant or fn is"),
+        ("pub use \"x.tl\";", "1:5", "record, variant or fn is"),
         ("use \"x.tl\";", "1:5", "x.tl: no other file"),
         ("use x;", "1:5", "the name of a file"),
     ] {
@@ -182,7 +188,10 @@ fn what_is_too_deep_or_too_large_is_an_error_and_no_crash() {
 
 #[test]
 fn bytes_that_are_no_program_are_an_error_and_no_crash() {
-    let program = include_str!("programs/tree.tl");
+    let programs = [
+        include_str!("programs/tree.tl"),
+        include_str!("programs/generic.tl"),
+    ];
     let mut seed = 1_u64;
     let mut next = |n: usize| {
         seed ^= seed << 13;
@@ -191,8 +200,8 @@ fn bytes_that_are_no_program_are_an_error_and_no_crash() {
         (seed >> 11) as usize % n
     };
     let mut wrong = 0;
-    for _ in 0..3000 {
-        let mut bytes = program.as_bytes().to_vec();
+    for i in 0..3000 {
+        let mut bytes = programs[i % 2].as_bytes().to_vec();
         for _ in 0..=next(3) {
             let (at, from) = (next(bytes.len()), next(bytes.len()));
             match next(3) {

@@ -35,6 +35,15 @@ enum Ty {
 
 const HEAD: &str = "record R { n: int, all: [int], shape: V, is: bool }
 variant V { Empty, One(n: int), Two(left: V, right: V, is: bool), Rec(r: R) }
+record Pair<A, B> { first: A, second: B }
+variant Option<T> { None, Some(value: T) }
+fn itself<T>(value: T): T { return value; }
+fn swapped<A, B>(it: Pair<A, B>): Pair<B, A> { return Pair { second: it.first, first: it.second }; }
+fn or<T>(value: Option<T>, otherwise: T): T {
+    match value { Some(value) => { return value; } None => { return otherwise; } }
+}
+fn given<T>(f: fn(T): T, value: T): T { return f(value); }
+fn last<T>(all: [T]): T { return all[len(all) - 1]; }
 ";
 
 /// A program that is being thought up.
@@ -85,6 +94,9 @@ impl Maker {
                 return name;
             }
         }
+        if !small && self.random.below(8) == 0 {
+            return self.generic(ty);
+        }
         match ty {
             Ty::Int => self.int(small),
             Ty::Bool => self.bool(small),
@@ -128,6 +140,31 @@ impl Maker {
                 format!("fn({name}: int): int {{ return {value}; }}")
             }
             Ty::Function => ["twice", "less"][self.random.below(2)].into(),
+        }
+    }
+
+    /// What is generic, of which one part is of a type.
+    fn generic(&mut self, ty: Ty) -> String {
+        let it = self.expr(ty);
+        let all = [
+            Ty::Int,
+            Ty::Bool,
+            Ty::Array,
+            Ty::Bytes,
+            Ty::Text,
+            Ty::Variant,
+        ];
+        let other = all[self.random.below(all.len())];
+        let other = self.expr(other);
+        match self.random.below(8) {
+            0 => format!("itself({it})"),
+            1 => format!("or(Some({it}), {})", self.expr(ty)),
+            2 => format!("or(None, {it})"),
+            3 => format!("swapped(Pair {{ first: {it}, second: {other} }}).second"),
+            4 => format!("Pair {{ first: Some({other}), second: {it} }}.second"),
+            5 => format!("given(itself, {it})"),
+            6 => format!("last([{}, {it}])", self.expr(ty)),
+            _ => format!("or(or(last([None, Some(Some({it}))]), None), {it})"),
         }
     }
 

@@ -36,7 +36,7 @@ fn programs_compute_as_modules_what_they_compute_as_they_are_written() {
     if !can_run() {
         return;
     }
-    for name in ["sort", "tree", "sieve", "words", "closures"] {
+    for name in ["sort", "tree", "sieve", "words", "closures", "generic"] {
         let source = source(name);
         let module = build(name, &source, options()).unwrap_or_else(|e| panic!("{e}"));
         for n in [0, 1, 7, 40] {
@@ -51,7 +51,7 @@ fn programs_compute_as_modules_what_they_compute_as_they_are_written() {
 
 #[test]
 fn a_program_printed_as_assembly_and_assembled_is_the_same_module() {
-    for name in ["sort", "tree", "sieve", "words", "closures"] {
+    for name in ["sort", "tree", "sieve", "words", "closures", "generic"] {
         let options = Options {
             lines: false,
             ..options()

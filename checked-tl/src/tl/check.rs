@@ -1,28 +1,32 @@
 //! Whether a program keeps its types, and what its names stand for.
 
+use super::files::Files;
+use super::generic::{apart, Bound, Instances, Of};
+use super::names::{Names, Value};
 use super::tree::*;
-use super::types::{Built, Known, Name, Shape, Ty};
+use super::types::{Built, Known, Name, Ty};
 use super::Mistake;
-use std::collections::HashMap;
-use tane_checked::imported;
 
 pub(super) type Result<T> = std::result::Result<T, Mistake>;
 
 pub(super) const BUILT: [Built; 4] = [Built::Len, Built::Bytes, Built::Print, Built::Number];
-const TYPES: [&str; 5] = ["int", "bool", "text", "bytes", "file"];
+/// Names and brackets in a variable's type: what is within each other has to be walked through.
+const MOST_PARTS: usize = 1000;
 /// Registers that arguments are in.
 pub(super) const MOST_PARAMETERS: usize = 6;
-const MOST_FIELDS: usize = 200;
 pub(super) const MOST_OF_VALUES: &str = "a function that is a value has at most 5 parameters";
 
-/// Checks a program.
-pub fn check(program: &Program) -> Result<Known> {
+/// Checks a program: what is generic in it is there for each of its instances behind this.
+pub fn check(program: Program, files: &Files) -> Result<(Program, Known)> {
+    let (mut program, generic) = apart(program);
     let mut it = Checker {
-        program,
+        program: &program,
+        generic: &generic,
         known: Known::default(),
-        names: HashMap::new(),
-        cases: HashMap::new(),
-        functions: HashMap::new(),
+        names: Names::new(files),
+        values: Names::new(files),
+        instances: Instances::default(),
+        bound: Bound::new(),
         scopes: Vec::new(),
         result: Ty::Nothing,
         loops: 0,
@@ -32,7 +36,10 @@ pub fn check(program: &Program) -> Result<Known> {
     for (i, function) in program.functions.iter().enumerate() {
         it.function(i, function)?;
     }
-    Ok(it.known)
+    it.bodies()?;
+    let (known, instances) = (it.known, it.instances.functions);
+    program.functions.extend(instances);
+    Ok((program, known))
 }
 
 pub(super) struct Variable {
@@ -43,11 +50,16 @@ pub(super) struct Variable {
 
 pub(super) struct Checker<'a> {
     pub program: &'a Program,
+    /// What is generic.
+    pub generic: &'a Program,
     pub known: Known,
     /// Types by their names.
-    pub names: HashMap<String, Ty>,
-    pub cases: HashMap<String, (usize, usize)>,
-    pub functions: HashMap<String, usize>,
+    pub names: Names<'a, Of>,
+    /// Cases and functions.
+    pub values: Names<'a, Value>,
+    pub instances: Instances,
+    /// Parameters of the function, if it is an instance.
+    pub bound: Bound<'a>,
     pub scopes: Vec<Variable>,
     pub result: Ty,
     pub loops: usize,
@@ -60,122 +72,12 @@ pub(super) fn wrong<T>(at: usize, what: impl Into<String>) -> Result<T> {
     Err(Mistake::new(at, what))
 }
 
-impl<'a> Checker<'a> {
-    fn declare(&mut self) -> Result<()> {
-        let program = self.program;
-        for (i, record) in program.records.iter().enumerate() {
-            self.name_type(record.at, &record.name, Ty::Record(i))?;
-        }
-        for (i, variant) in program.variants.iter().enumerate() {
-            self.name_type(variant.at, &variant.name, Ty::Variant(i))?;
-            if variant.cases.is_empty() {
-                return wrong(variant.at, format!("{} has no case", variant.name));
-            }
-            for (j, case) in variant.cases.iter().enumerate() {
-                if self.cases.insert(case.name.clone(), (i, j)).is_some() {
-                    return wrong(case.at, format!("there is a case {} already", case.name));
-                }
-            }
-        }
-        for record in &program.records {
-            let shape = self.shape(record)?;
-            self.known.records.push(shape);
-        }
-        for variant in &program.variants {
-            let cases = variant.cases.iter().map(|case| self.shape(case));
-            let cases = cases.collect::<Result<Vec<Shape>>>()?;
-            self.known.variants.push((variant.name.clone(), cases));
-        }
-        for (i, function) in program.functions.iter().enumerate() {
-            let name = &function.name;
-            let taken = BUILT.iter().any(|built| built.to_string() == *name);
-            let taken = taken || imported(name).is_some() || self.cases.contains_key(name);
-            if taken || self.functions.insert(name.clone(), i).is_some() {
-                return wrong(function.at, format!("there is a function {name} already"));
-            }
-            if function.parameters.len() > MOST_PARAMETERS {
-                let what = format!("a function has at most {MOST_PARAMETERS} parameters");
-                return wrong(function.at, what);
-            }
-            let parameters = function.parameters.iter().map(|p| self.ty(&p.ty));
-            let parameters = parameters.collect::<Result<Vec<Ty>>>()?;
-            let result = match &function.result {
-                Some(ty) => self.ty(ty)?,
-                None => Ty::Nothing,
-            };
-            let numbers = parameters.iter().all(|ty| *ty == Ty::Int);
-            if function.export && !(numbers && matches!(result, Ty::Nothing | Ty::Int)) {
-                let what = "what is exported takes and gives int: who calls it has no other types";
-                return wrong(function.at, what);
-            }
-            self.known.functions.push((parameters, result));
-        }
-        Ok(())
-    }
-
-    fn name_type(&mut self, at: usize, name: &str, ty: Ty) -> Result<()> {
-        let taken = TYPES.contains(&name);
-        match taken || self.names.insert(name.to_owned(), ty).is_some() {
-            true => wrong(at, format!("there is a type {name} already")),
-            false => Ok(()),
-        }
-    }
-
-    fn shape(&self, record: &Record) -> Result<Shape> {
-        let mut fields: Vec<(String, Ty)> = Vec::new();
-        for field in &record.fields {
-            if fields.iter().any(|(name, _)| *name == field.name) {
-                return wrong(field.at, format!("there is a field {} already", field.name));
-            }
-            fields.push((field.name.clone(), self.ty(&field.ty)?));
-        }
-        if fields.len() > MOST_FIELDS {
-            return wrong(record.at, format!("more than {MOST_FIELDS} fields"));
-        }
-        Ok(Shape {
-            name: record.name.clone(),
-            fields,
-        })
-    }
-
-    pub fn ty(&self, written: &Written) -> Result<Ty> {
-        Ok(match &written.kind {
-            WrittenKind::Array(element) => Ty::Array(Box::new(self.ty(element)?)),
-            WrittenKind::Function(arguments, result) => {
-                if arguments.len() >= MOST_PARAMETERS {
-                    return wrong(written.at, MOST_OF_VALUES);
-                }
-                let arguments = arguments.iter().map(|ty| self.ty(ty));
-                let arguments = arguments.collect::<Result<Vec<Ty>>>()?;
-                let result = match result {
-                    Some(ty) => self.ty(ty)?,
-                    None => Ty::Nothing,
-                };
-                Ty::Function(arguments, Box::new(result))
-            }
-            WrittenKind::Name(name) => match name.as_str() {
-                "int" => Ty::Int,
-                "bool" => Ty::Bool,
-                "text" => Ty::Text,
-                "bytes" => Ty::Bytes,
-                "file" => Ty::File,
-                name => match self.names.get(name) {
-                    Some(ty) => ty.clone(),
-                    None => return wrong(written.at, format!("there is no type {name}")),
-                },
-            },
-        })
-    }
-
-    fn function(&mut self, i: usize, function: &'a Function) -> Result<()> {
+impl Checker<'_> {
+    pub fn function(&mut self, i: usize, function: &Function) -> Result<()> {
         let (parameters, result) = self.known.functions[i].clone();
         self.scopes.clear();
         self.result = result;
         for (parameter, ty) in function.parameters.iter().zip(parameters) {
-            if self.find(&parameter.name).is_some() {
-                let what = format!("there is a parameter {} already", parameter.name);
-                return wrong(parameter.at, what);
-            }
             self.bind(parameter.id, &parameter.name, ty, false);
         }
         let ends = self.block(&function.body)?;
@@ -205,7 +107,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Whether control never comes to its end.
-    pub fn block(&mut self, block: &'a [Stmt]) -> Result<bool> {
+    pub fn block(&mut self, block: &[Stmt]) -> Result<bool> {
         let outer = self.scopes.len();
         let mut ended = false;
         for stmt in block {
@@ -218,7 +120,7 @@ impl<'a> Checker<'a> {
         Ok(ended)
     }
 
-    fn stmt(&mut self, stmt: &'a Stmt) -> Result<bool> {
+    fn stmt(&mut self, stmt: &Stmt) -> Result<bool> {
         match &stmt.kind {
             StmtKind::Let {
                 id,
@@ -235,13 +137,17 @@ impl<'a> Checker<'a> {
                 if found == Ty::Nothing {
                     return wrong(value.at, "this gives nothing that a variable could hold");
                 }
+                if self.parts(&found) > MOST_PARTS {
+                    return wrong(value.at, "an array of too many arrays within each other");
+                }
                 self.bind(*id, name, wanted.unwrap_or(found), *changes);
             }
             StmtKind::Assign(place, value) => {
                 let ty = match &place.kind {
-                    ExprKind::Name(name) => match self.find(name) {
+                    ExprKind::Name(named) => match self.find(&named.name) {
                         Some(variable) if !variable.changes => {
-                            let what = format!("{name} does not change: declare it with var");
+                            let what =
+                                format!("{} does not change: declare it with var", named.name);
                             return wrong(place.at, what);
                         }
                         _ => self.expr(place, None)?,
@@ -324,14 +230,14 @@ impl<'a> Checker<'a> {
         Ok(false)
     }
 
-    fn looped(&mut self, body: &'a [Stmt]) -> Result<()> {
+    fn looped(&mut self, body: &[Stmt]) -> Result<()> {
         self.loops += 1;
         self.block(body)?;
         self.loops -= 1;
         Ok(())
     }
 
-    fn matched(&mut self, at: usize, value: &'a Expr, arms: &'a [Arm]) -> Result<bool> {
+    fn matched(&mut self, at: usize, value: &Expr, arms: &[Arm]) -> Result<bool> {
         let ty = self.expr(value, None)?;
         let Ty::Variant(variant) = ty else {
             let what = format!(
@@ -373,7 +279,7 @@ impl<'a> Checker<'a> {
                     Some((variant, case))
                 }
             };
-            self.known.arms.insert(arm.at, found);
+            self.known.arms.insert(arm.id, found);
             all_end &= self.block(&arm.body)?;
             self.scopes.truncate(outer);
         }

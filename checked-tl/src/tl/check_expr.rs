@@ -1,13 +1,16 @@
 //! Types of expressions.
 
 use super::check::{wrong, Checker, Result, BUILT, MOST_OF_VALUES, MOST_PARAMETERS};
+use super::declare::not_generic;
+use super::generic::Callee;
+use super::names::Value;
 use super::tree::*;
 use super::types::{Built, Closed, Name, Ty};
 use tane_checked::{imported, Kind, Type};
 
-impl<'a> Checker<'a> {
+impl Checker<'_> {
     /// Checks an expression that has to be of a type.
-    pub fn is(&mut self, value: &'a Expr, wanted: &Ty) -> Result<Ty> {
+    pub fn is(&mut self, value: &Expr, wanted: &Ty) -> Result<Ty> {
         let found = self.expr(value, Some(wanted))?;
         match found == *wanted {
             true => Ok(found),
@@ -19,46 +22,36 @@ impl<'a> Checker<'a> {
     }
 
     /// The type of an expression; what is wanted helps where it does not say it itself.
-    pub fn expr(&mut self, value: &'a Expr, wanted: Option<&Ty>) -> Result<Ty> {
+    pub fn expr(&mut self, value: &Expr, wanted: Option<&Ty>) -> Result<Ty> {
         let ty = self.found(value, wanted)?;
         self.known.types.insert(value.id, ty.clone());
         Ok(ty)
     }
 
-    fn found(&mut self, value: &'a Expr, wanted: Option<&Ty>) -> Result<Ty> {
+    fn found(&mut self, value: &Expr, wanted: Option<&Ty>) -> Result<Ty> {
         Ok(match &value.kind {
             ExprKind::Int(_) => Ty::Int,
             ExprKind::Bool(_) => Ty::Bool,
             ExprKind::Text(_) => Ty::Text,
-            ExprKind::Name(name) => return self.name(value, name),
-            ExprKind::Call(name, arguments) => return self.call(value, name, arguments),
-            ExprKind::Make(name, fields) => {
-                let Some(Ty::Record(record)) = self.names.get(name).cloned() else {
-                    return wrong(value.at, format!("there is no record {name}"));
-                };
-                let shape = self.known.records[record].clone();
-                for (i, (at, field, value)) in fields.iter().enumerate() {
-                    let Some((_, ty)) = shape.fields.iter().find(|(name, _)| name == field) else {
-                        return wrong(*at, format!("{name} has no field {field}"));
-                    };
-                    if fields[..i].iter().any(|(_, other, _)| other == field) {
-                        return wrong(*at, format!("{field} is there already"));
-                    }
-                    self.is(value, ty)?;
-                }
-                let given = |name: &str| fields.iter().any(|(_, field, _)| field == name);
-                if let Some((missing, _)) = shape.fields.iter().find(|(name, _)| !given(name)) {
-                    return wrong(value.at, format!("{missing} is missing"));
-                }
-                Ty::Record(record)
+            ExprKind::Name(named) => return self.name(value, named, wanted),
+            ExprKind::Call(named, arguments) => {
+                return self.call(value, named, arguments, wanted);
             }
+            ExprKind::Make(named, fields) => return self.make(value, named, fields, wanted),
             ExprKind::List(all) => {
-                let element = match wanted {
+                let mut element = match wanted {
                     Some(Ty::Array(element)) => Some((**element).clone()),
                     _ => None,
                 };
-                let mut element = element;
-                for one in all {
+                // The first one that says it itself says it for all.
+                let told = all.iter().filter(|_| element.is_none());
+                let told = told
+                    .filter(|one| !self.is_open(one))
+                    .map(|one| one.id)
+                    .next();
+                let (first, rest): (Vec<_>, Vec<_>) =
+                    all.iter().partition(|one| Some(one.id) == told);
+                for one in first.into_iter().chain(rest) {
                     match &element {
                         Some(ty) => self.is(one, &ty.clone())?,
                         None => element.insert(self.expr(one, None)?).clone(),
@@ -121,7 +114,7 @@ impl<'a> Checker<'a> {
         })
     }
 
-    fn binary(&mut self, op: Op, left: &'a Expr, right: &'a Expr) -> Result<Ty> {
+    fn binary(&mut self, op: Op, left: &Expr, right: &Expr) -> Result<Ty> {
         match op {
             Op::And | Op::Or => {
                 self.is(left, &Ty::Bool)?;
@@ -145,21 +138,25 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn name(&mut self, value: &Expr, name: &str) -> Result<Ty> {
+    fn name(&mut self, value: &Expr, named: &Named, wanted: Option<&Ty>) -> Result<Ty> {
+        let name = &named.name;
         let (found, ty) = if let Some(id) = self.variable(value.at, name)? {
+            not_generic(value.at, name, &named.types)?;
             (Name::Variable(id), self.known.ty(id))
-        } else if let Some((variant, case)) = self.cases.get(name).copied() {
-            if !self.known.variants[variant].1[case].fields.is_empty() {
+        } else if let Some(Value::Case(of, case)) = self.values.get(value.at, name).cloned() {
+            if !self.case_fields(&of, case).is_empty() {
                 return wrong(value.at, format!("{name} has fields: {name}(...)"));
             }
-            (Name::Case(variant, case), Ty::Variant(variant))
-        } else if let Some(function) = self.functions.get(name).copied() {
-            if self.program.functions[function].export {
-                return wrong(
-                    value.at,
-                    format!("{name} is exported: only the host calls it"),
-                );
-            }
+            let ty = self.case(value, (named, &of), &[], wanted)?;
+            (Name::Case(self.known.variant(&ty), case), ty)
+        } else if let Some(Value::Function(callee)) = self.values.get(value.at, name).cloned() {
+            let function = match callee {
+                Callee::Plain(i) => {
+                    self.not_exported(value.at, named, i)?;
+                    i
+                }
+                Callee::Generic(i) => self.infer_value((value.at, named), i, wanted)?,
+            };
             let (arguments, result) = self.known.functions[function].clone();
             if arguments.len() >= MOST_PARAMETERS {
                 return wrong(value.at, MOST_OF_VALUES);
@@ -167,10 +164,20 @@ impl<'a> Checker<'a> {
             let ty = Ty::Function(arguments, Box::new(result));
             (Name::Function(function), ty)
         } else {
-            return wrong(value.at, format!("there is no {name} here"));
+            let hidden = self.values.hidden(name);
+            return wrong(value.at, format!("there is no {name} here{hidden}"));
         };
         self.known.names.insert(value.id, found);
         Ok(ty)
+    }
+
+    fn not_exported(&self, at: usize, named: &Named, function: usize) -> Result<()> {
+        let name = &named.name;
+        not_generic(at, name, &named.types)?;
+        match self.program.functions[function].export {
+            true => wrong(at, format!("{name} is exported: only the host calls it")),
+            false => Ok(()),
+        }
     }
 
     /// A variable; functions without names that it is outside of take it in.
@@ -195,7 +202,7 @@ impl<'a> Checker<'a> {
         Ok(Some(id))
     }
 
-    fn lambda(&mut self, value: &Expr, lambda: &'a Lambda) -> Result<Ty> {
+    fn lambda(&mut self, value: &Expr, lambda: &Lambda) -> Result<Ty> {
         if lambda.parameters.len() >= MOST_PARAMETERS {
             return wrong(value.at, MOST_OF_VALUES);
         }
@@ -228,41 +235,67 @@ impl<'a> Checker<'a> {
         Ok(ty)
     }
 
-    fn call(&mut self, value: &'a Expr, name: &str, arguments: &'a [Expr]) -> Result<Ty> {
-        if let Some(built) = BUILT.iter().find(|built| built.to_string() == name) {
+    fn call(
+        &mut self,
+        value: &Expr,
+        named: &Named,
+        arguments: &[Expr],
+        wanted: Option<&Ty>,
+    ) -> Result<Ty> {
+        let name = &named.name;
+        if let Some(built) = BUILT.iter().find(|built| built.to_string() == *name) {
+            not_generic(value.at, name, &named.types)?;
             self.known.names.insert(value.id, Name::Built(*built));
             return self.built(value.at, *built, arguments);
         }
-        let (found, wanted, result) = if let Some(id) = self.variable(value.at, name)? {
-            let ty = self.known.ty(id);
-            let Ty::Function(wanted, result) = ty else {
+        let (found, result) = if let Some(id) = self.variable(value.at, name)? {
+            not_generic(value.at, name, &named.types)?;
+            let Ty::Function(takes, result) = self.known.ty(id) else {
                 return wrong(value.at, format!("{name} is no function"));
             };
-            (Name::Variable(id), wanted, *result)
-        } else if let Some((variant, case)) = self.cases.get(name).copied() {
-            let fields = self.known.variants[variant].1[case].fields.iter();
-            let wanted = fields.map(|(_, ty)| ty.clone()).collect();
-            (Name::Case(variant, case), wanted, Ty::Variant(variant))
-        } else if let Some(function) = self.functions.get(name).copied() {
-            if self.program.functions[function].export {
-                return wrong(
-                    value.at,
-                    format!("{name} is exported: only the host calls it"),
-                );
-            }
-            let (wanted, result) = self.known.functions[function].clone();
-            (Name::Function(function), wanted, result)
+            self.give(value.at, name, arguments, &takes)?;
+            (Name::Variable(id), *result)
+        } else if let Some(Value::Case(of, case)) = self.values.get(value.at, name).cloned() {
+            let fields = self.case_fields(&of, case);
+            self.count(value.at, name, arguments, fields.len())?;
+            let types = fields.iter().map(|field| &field.ty);
+            let pairs: Vec<(&Written, &Expr)> = types.zip(arguments).collect();
+            let ty = self.case(value, (named, &of), &pairs, wanted)?;
+            (Name::Case(self.known.variant(&ty), case), ty)
+        } else if let Some(Value::Function(callee)) = self.values.get(value.at, name).cloned() {
+            let function = match callee {
+                Callee::Plain(i) => {
+                    self.not_exported(value.at, named, i)?;
+                    let (takes, _) = self.known.functions[i].clone();
+                    self.give(value.at, name, arguments, &takes)?;
+                    i
+                }
+                Callee::Generic(i) => {
+                    let takes = self.generic.functions[i].parameters.len();
+                    self.count(value.at, name, arguments, takes)?;
+                    self.infer_call((value.at, named), i, arguments, wanted)?
+                }
+            };
+            let (_, result) = self.known.functions[function].clone();
+            (Name::Function(function), result)
         } else if imported(name).is_some() {
+            not_generic(value.at, name, &named.types)?;
             return self.import(value, name, arguments);
         } else {
-            return wrong(value.at, format!("there is no function {name}"));
+            let hidden = self.values.hidden(name);
+            return wrong(value.at, format!("there is no function {name}{hidden}"));
         };
         self.known.names.insert(value.id, found);
-        self.count(value.at, name, arguments, wanted.len())?;
-        for (argument, wanted) in arguments.iter().zip(&wanted) {
-            self.is(argument, wanted)?;
-        }
         Ok(result)
+    }
+
+    /// Arguments for what takes these.
+    fn give(&mut self, at: usize, name: &str, arguments: &[Expr], takes: &[Ty]) -> Result<()> {
+        self.count(at, name, arguments, takes.len())?;
+        for (argument, ty) in arguments.iter().zip(takes) {
+            self.is(argument, ty)?;
+        }
+        Ok(())
     }
 
     fn count(&self, at: usize, name: &str, arguments: &[Expr], wanted: usize) -> Result<()> {
@@ -275,7 +308,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn built(&mut self, at: usize, built: Built, arguments: &'a [Expr]) -> Result<Ty> {
+    fn built(&mut self, at: usize, built: Built, arguments: &[Expr]) -> Result<Ty> {
         self.count(at, &built.to_string(), arguments, 1)?;
         let argument = &arguments[0];
         Ok(match built {
@@ -308,7 +341,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A call of what is imported: a range of bytes is three arguments.
-    fn import(&mut self, value: &Expr, name: &str, arguments: &'a [Expr]) -> Result<Ty> {
+    fn import(&mut self, value: &Expr, name: &str, arguments: &[Expr]) -> Result<Ty> {
         let Some(signature) = imported(name) else {
             return wrong(value.at, format!("there is no function {name}"));
         };

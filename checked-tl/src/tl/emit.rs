@@ -29,7 +29,7 @@ pub fn emit(
     source: &str,
     options: Options,
 ) -> Result<asm::Program> {
-    let mut it = Whole::new(program, known, source, options.heap);
+    let mut it = Whole::new(program, known, source, options.heap)?;
     let mut next = 0;
     while let Some(made) = it.order.get(next).cloned() {
         let emitter = Emitter::new(&mut it);

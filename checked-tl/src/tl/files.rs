@@ -39,6 +39,12 @@ impl Files {
         at
     }
 
+    /// The number of the file that a place is in.
+    pub fn number(&self, at: usize) -> usize {
+        let after = self.files.partition_point(|(_, start)| *start <= at);
+        after.saturating_sub(1)
+    }
+
     /// Whether the program has it already.
     fn has(&self, name: &str) -> bool {
         let mut own = self.files.iter().enumerate().filter(|(i, _)| *i != STD_AT);
@@ -61,11 +67,18 @@ impl Files {
 
     /// With the file that it is in.
     pub fn told(&self, mistake: &Mistake) -> Told {
-        let after = self.files.partition_point(|(_, at)| *at <= mistake.at);
-        let (name, at) = &self.files[after.saturating_sub(1)];
-        let end = self.files.get(after).map_or(self.text.len(), |(_, at)| *at);
+        let number = self.number(mistake.at);
+        let (name, at) = &self.files[number];
+        let end = self
+            .files
+            .get(number + 1)
+            .map_or(self.text.len(), |(_, at)| *at);
         let inside = Mistake::new(mistake.at - at, mistake.what.clone());
-        inside.told(name, &self.text[*at..end - 1])
+        let mut told = inside.told(name, &self.text[*at..end - 1]);
+        let needed = mistake.needed.iter();
+        let needed = needed.map(|(at, what)| self.told(&Mistake::new(*at, what.as_str())));
+        told.needed = needed.collect();
+        told
     }
 
     /// Names, and how many lines are before each.

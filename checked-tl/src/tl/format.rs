@@ -1,15 +1,25 @@
 //! A program as it is laid out: the author's lines, indented by what they are in, with one
 //! space where one belongs.
 
+use super::angles::halves;
 use super::lex::{lex, Kind, Token};
 use super::Told;
+use std::collections::HashSet;
 
 const INDENT: usize = 4;
+/// What `<` and `>` are here if they are around types.
+const OPENS: &str = "<T";
+const CLOSES: &str = "T>";
 
 /// The same program, laid out; what is no program is an error.
 pub fn format(file: &str, source: &str) -> Result<String, Told> {
-    super::parse::parse(source, 0, 0).map_err(|mistake| mistake.told(file, source))?;
-    let tokens = lex(source).map_err(|mistake| mistake.told(file, source))?;
+    let program = super::parse::parse(source, 0, 0);
+    let program = program.map_err(|mistake| mistake.told(file, source))?;
+    let angles = program.angles.into_iter().collect();
+    let mut tokens = Vec::new();
+    for token in lex(source).map_err(|mistake| mistake.told(file, source))? {
+        marked(token, &angles, &mut tokens);
+    }
     let mut to = String::new();
     // What is open: whether it indents, which one of a line does.
     let mut open: Vec<bool> = Vec::new();
@@ -30,6 +40,24 @@ pub fn format(file: &str, source: &str) -> Result<String, Told> {
         end = token.at + token.length;
     }
     Ok(to)
+}
+
+/// `<` and `>` that are around types as marks of their own.
+fn marked(token: Token, angles: &HashSet<usize>, to: &mut Vec<Token>) {
+    match halves(&token) {
+        _ if !angles.contains(&token.at) => to.push(token),
+        Some((half, rest)) => {
+            let kind = Kind::Mark(CLOSES);
+            to.push(Token { kind, ..half });
+            if let Some(rest) = rest {
+                marked(rest, angles, to);
+            }
+        }
+        None => {
+            let kind = Kind::Mark(OPENS);
+            to.push(Token { kind, ..token });
+        }
+    }
 }
 
 fn is(token: &Token, marks: &[&str]) -> bool {
@@ -79,14 +107,18 @@ fn spaced(line: &[&Token]) -> bool {
     };
     // A sign, and not an operator between two values.
     let is_sign = |i: usize| is(line[i], &["-"]) && (i == 0 || !value(line[i - 1]));
-    if is(before, &["!"]) || is_sign(line.len() - 2) || is(before, &["(", "[", ".", ".."]) {
+    if is(before, &["!"])
+        || is_sign(line.len() - 2)
+        || is(before, &["(", "[", ".", "..", "::", OPENS])
+    {
         return false;
     }
     if is(before, &["{"]) && is(token, &["}"]) {
         return false;
     }
     match &token.kind {
-        Kind::Mark("," | ";" | ":" | ")" | "]" | "." | "..") => false,
+        Kind::Mark("," | ";" | ":" | ")" | "]" | "." | ".." | "::" | OPENS | CLOSES) => false,
+        Kind::Mark("(") if is(before, &[CLOSES]) => false,
         Kind::Mark("(") => !(matches!(&before.kind, Kind::Word(word) if !keyword(word))),
         Kind::Mark("[") => !value(before),
         _ => true,

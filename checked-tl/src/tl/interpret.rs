@@ -172,7 +172,7 @@ impl Interpreter<'_> {
                 let Value::Case(case, fields) = self.value(value, locals)? else {
                     return Err(Ended::Failed);
                 };
-                let of = |arm: &&Arm| match self.known.arms.get(&arm.at) {
+                let of = |arm: &&Arm| match self.known.arms.get(&arm.id) {
                     Some(Some((_, number))) => *number == case,
                     _ => true,
                 };

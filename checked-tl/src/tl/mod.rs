@@ -6,9 +6,16 @@
 //! tree.rs       what a program is made of
 //! parse.rs      tokens to that
 //! operators.rs    its expressions
+//! angles.rs       what is between < and >
 //! types.rs      types, and what names stand for
+//! names.rs      which names a file sees
 //! check.rs        whether a program keeps them
+//! declare.rs      in what it declares
 //! check_expr.rs   in its expressions
+//! check_make.rs   in records and cases that are made
+//! generic.rs      instances of what is generic
+//! infer.rs        which types it is used with
+//! copy.rs         a function once more
 //! place.rs      registers and words for variables
 //! emit.rs       functions to typed assembly
 //! stmt.rs         statements
@@ -21,16 +28,23 @@
 //! std.tl        functions that are written in the language
 //! ```
 
+mod angles;
 mod build;
 mod check;
 mod check_expr;
+mod check_make;
+mod copy;
+mod declare;
 mod emit;
 mod expr;
 mod files;
 mod finish;
 mod format;
+mod generic;
+mod infer;
 mod interpret;
 mod lex;
+mod names;
 mod operators;
 mod parse;
 mod place;
@@ -52,6 +66,8 @@ pub struct Mistake {
     /// Bytes from the source's start.
     pub at: usize,
     pub what: String,
+    /// If it is in an instance of what is generic: where that is needed, and what to say there.
+    pub needed: Vec<(usize, String)>,
 }
 
 /// The same, told with the name of the source and the line that it is in.
@@ -63,6 +79,8 @@ pub struct Told {
     pub column: usize,
     pub what: String,
     source: String,
+    /// What it comes from.
+    pub needed: Vec<Told>,
 }
 
 impl fmt::Display for Told {
@@ -75,7 +93,8 @@ impl fmt::Display for Told {
         // What is before the place, as wide as it is.
         let before = self.source.chars().take(self.column - 1);
         let before: String = before.map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
-        write!(f, "    {}\n    {before}^", self.source)
+        write!(f, "    {}\n    {before}^", self.source)?;
+        self.needed.iter().try_for_each(|it| write!(f, "\n{it}"))
     }
 }
 
@@ -86,6 +105,7 @@ impl Mistake {
         Mistake {
             at,
             what: what.into(),
+            needed: Vec::new(),
         }
     }
 
@@ -104,6 +124,7 @@ impl Mistake {
             column: source[start..at].chars().count() + 1,
             what: self.what.clone(),
             source: source[start..end].trim_end().into(),
+            needed: Vec::new(),
         }
     }
 }
@@ -138,7 +159,7 @@ fn program(
     read: &mut Read,
 ) -> Result<(Files, tree::Program, types::Known), Told> {
     let (files, program) = Files::read(file, source, read)?;
-    let known = check::check(&program).map_err(|mistake| files.told(&mistake))?;
+    let (program, known) = check::check(program, &files).map_err(|mistake| files.told(&mistake))?;
     Ok((files, program, known))
 }
 

@@ -144,9 +144,10 @@ impl Parser {
             _ if self.eat("fn") => self.deeper(|it| it.lambda(at))?,
             _ if self.eat("[") => self.deeper(Parser::array)?,
             _ => {
-                let Ok(name) = self.name() else {
+                if !self.is_name() {
                     return self.wrong("an expression");
-                };
+                }
+                let name = self.named()?;
                 if self.eat("(") {
                     ExprKind::Call(name, self.deeper(|it| it.list(")", Parser::expr))?)
                 } else if makes && self.eat("{") {

@@ -6,9 +6,9 @@ use super::Mistake;
 use std::collections::HashMap;
 
 /// What cannot be a name.
-const WORDS: [&str; 19] = [
+const WORDS: [&str; 20] = [
     "record", "variant", "fn", "export", "let", "var", "if", "else", "while", "for", "in", "match",
-    "return", "break", "continue", "true", "false", "_", "use",
+    "return", "break", "continue", "true", "false", "_", "use", "pub",
 ];
 /// How deep expressions and blocks are within others.
 pub(super) const DEEPEST: usize = 200;
@@ -20,6 +20,7 @@ pub(super) struct Parser {
     pub next: usize,
     ids: usize,
     pub first_id: usize,
+    pub angles: Vec<usize>,
     /// Of expressions, by their numbers: how many are within each other.
     pub heights: HashMap<usize, usize>,
     deep: usize,
@@ -38,6 +39,7 @@ pub fn parse(source: &str, at: usize, ids: usize) -> Result<Program, Mistake> {
         next: 0,
         ids,
         first_id: ids,
+        angles: Vec::new(),
         heights: HashMap::new(),
         deep: 0,
     };
@@ -45,7 +47,7 @@ pub fn parse(source: &str, at: usize, ids: usize) -> Result<Program, Mistake> {
     while it.peek().kind != Kind::End {
         it.item(&mut program)?;
     }
-    program.ids = it.ids;
+    (program.ids, program.angles) = (it.ids, it.angles);
     Ok(program)
 }
 
@@ -61,6 +63,12 @@ impl Parser {
     pub fn id(&mut self) -> usize {
         self.ids += 1;
         self.ids - 1
+    }
+
+    /// What comes next is this instead.
+    pub fn replace(&mut self, token: Token) {
+        let last = self.tokens.len() - 1;
+        self.tokens[self.next.min(last)] = token;
     }
 
     pub fn is(&self, mark: &str) -> bool {
@@ -97,6 +105,10 @@ impl Parser {
             true => Ok(()),
             false => self.wrong(&format!("\"{mark}\"")),
         }
+    }
+
+    pub fn is_name(&self) -> bool {
+        matches!(&self.peek().kind, Kind::Word(word) if !WORDS.contains(&word.as_str()))
     }
 
     pub fn name(&mut self) -> Result<String, Mistake> {
@@ -142,14 +154,21 @@ impl Parser {
     }
 
     fn item(&mut self, to: &mut Program) -> Result<(), Mistake> {
+        let public = self.eat("pub");
         let at = self.at();
         if self.eat("record") {
-            let name = self.name()?;
+            let (name, generic) = (self.name()?, self.generic()?);
             self.expect("{")?;
             let fields = self.list("}", Parser::field)?;
-            to.records.push(Record { at, name, fields });
+            to.records.push(Record {
+                at,
+                name,
+                public,
+                generic,
+                fields,
+            });
         } else if self.eat("variant") {
-            let name = self.name()?;
+            let (name, generic) = (self.name()?, self.generic()?);
             self.expect("{")?;
             let cases = self.list("}", |it| {
                 let at = it.at();
@@ -158,19 +177,34 @@ impl Parser {
                     true => it.list(")", Parser::field)?,
                     false => Vec::new(),
                 };
-                Ok(Record { at, name, fields })
+                Ok(Record {
+                    at,
+                    name,
+                    public: false,
+                    generic: Vec::new(),
+                    fields,
+                })
             })?;
-            to.variants.push(Variant { at, name, cases });
-        } else if self.eat("use") {
+            to.variants.push(Variant {
+                at,
+                name,
+                public,
+                generic,
+                cases,
+            });
+        } else if !public && self.eat("use") {
             let at = self.at();
             to.uses.push((at, self.path()?));
             self.expect(";")?;
         } else {
-            let export = self.eat("export");
+            let export = !public && self.eat("export");
             if !self.eat("fn") {
-                return self.wrong("record, variant, fn, export or use");
+                return self.wrong(match public {
+                    true => "record, variant or fn",
+                    false => "record, variant, fn, export, pub or use",
+                });
             }
-            to.functions.push(self.function(export)?);
+            to.functions.push(self.function(export, public)?);
         }
         Ok(())
     }
@@ -194,15 +228,17 @@ impl Parser {
         Ok(Field { id, at, name, ty })
     }
 
-    fn function(&mut self, export: bool) -> Result<Function, Mistake> {
+    fn function(&mut self, export: bool, public: bool) -> Result<Function, Mistake> {
         let at = self.at();
-        let name = self.name()?;
+        let (name, generic) = (self.name()?, self.generic()?);
         let (parameters, result, body, end) = self.signature()?;
         Ok(Function {
             at,
             own: true,
             export,
+            public: public || export,
             name,
+            generic,
             parameters,
             result,
             body,
@@ -223,7 +259,7 @@ impl Parser {
         Ok((parameters, result, body, end))
     }
 
-    fn ty(&mut self) -> Result<Written, Mistake> {
+    pub fn ty(&mut self) -> Result<Written, Mistake> {
         self.deeper(|it| {
             let at = it.at();
             let kind = if it.eat("[") {
@@ -239,7 +275,7 @@ impl Parser {
                 };
                 WrittenKind::Function(arguments, result)
             } else {
-                WrittenKind::Name(it.name()?)
+                WrittenKind::Name(it.name()?, it.types()?)
             };
             Ok(Written { at, kind })
         })
@@ -361,6 +397,7 @@ impl Parser {
             let body = self.block()?;
             self.eat(",");
             arms.push(Arm {
+                id: self.id(),
                 at,
                 case,
                 names,

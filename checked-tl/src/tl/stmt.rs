@@ -129,7 +129,7 @@ impl Emitter<'_, '_> {
             let ty = self.whole.ty(&Ty::Variant(variant));
             self.join(label, &[(RAX, ty)], true);
         }
-        let case = |arm: &Arm| known.arms.get(&arm.at).copied().flatten();
+        let case = |arm: &Arm| known.arms.get(&arm.id).copied().flatten();
         let mut sorted: Vec<&Arm> = arms.iter().collect();
         sorted.sort_by_key(|arm| case(arm).map_or(usize::MAX, |(_, case)| case));
         let end = self.label();

@@ -1,6 +1,7 @@
-//! What a program is made of. Expressions and what declares a variable have numbers of their
+//! What a program is made of. Expressions, arms and what declares a variable have numbers of their
 //! own, by which others say what they found out of them.
 
+use std::fmt;
 use std::rc::Rc;
 
 /// A type as it is written.
@@ -12,9 +13,42 @@ pub struct Written {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WrittenKind {
-    Name(String),
+    /// With the types that it is made of, if it is generic.
+    Name(String, Vec<Written>),
     Array(Box<Written>),
     Function(Vec<Written>, Option<Box<Written>>),
+}
+
+impl Written {
+    /// Whether a name is in it.
+    pub fn names(&self, wanted: &str) -> bool {
+        let names = |all: &[Written]| all.iter().any(|ty| ty.names(wanted));
+        match &self.kind {
+            WrittenKind::Name(name, types) => name == wanted || names(types),
+            WrittenKind::Array(element) => element.names(wanted),
+            WrittenKind::Function(arguments, result) => {
+                names(arguments) || result.as_ref().is_some_and(|ty| ty.names(wanted))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let listed = |all: &[Written]| {
+            let all: Vec<String> = all.iter().map(Written::to_string).collect();
+            all.join(", ")
+        };
+        match &self.kind {
+            WrittenKind::Name(name, types) if types.is_empty() => f.write_str(name),
+            WrittenKind::Name(name, types) => write!(f, "{name}<{}>", listed(types)),
+            WrittenKind::Array(element) => write!(f, "[{element}]"),
+            WrittenKind::Function(arguments, None) => write!(f, "fn({})", listed(arguments)),
+            WrittenKind::Function(arguments, Some(result)) => {
+                write!(f, "fn({}): {result}", listed(arguments))
+            }
+        }
+    }
 }
 
 /// A variable, a field or a parameter.
@@ -26,10 +60,21 @@ pub struct Field {
     pub ty: Written,
 }
 
+/// What stands for a type in what is generic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    pub at: usize,
+    pub name: String,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub at: usize,
     pub name: String,
+    /// It is seen by all files of the program.
+    pub public: bool,
+    /// None for a record that is not generic, and for a case.
+    pub generic: Vec<Parameter>,
     pub fields: Vec<Field>,
 }
 
@@ -37,6 +82,8 @@ pub struct Record {
 pub struct Variant {
     pub at: usize,
     pub name: String,
+    pub public: bool,
+    pub generic: Vec<Parameter>,
     /// The cases; each looks like a record.
     pub cases: Vec<Record>,
 }
@@ -47,7 +94,10 @@ pub struct Function {
     /// Of the program, and not of what comes with the language.
     pub own: bool,
     pub export: bool,
+    /// It is seen by all files of the program, and so is what is exported.
+    pub public: bool,
     pub name: String,
+    pub generic: Vec<Parameter>,
     pub parameters: Vec<Field>,
     pub result: Option<Written>,
     pub body: Vec<Stmt>,
@@ -64,6 +114,8 @@ pub struct Program {
     pub functions: Vec<Function>,
     /// Numbers that were given away.
     pub ids: usize,
+    /// Places of `<` and `>` that are around types, and compare nothing.
+    pub angles: Vec<usize>,
 }
 
 impl Program {
@@ -111,6 +163,7 @@ pub enum StmtKind {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arm {
+    pub id: usize,
     pub at: usize,
     /// None for `_`.
     pub case: Option<String>,
@@ -126,15 +179,22 @@ pub struct Expr {
     pub kind: ExprKind,
 }
 
+/// A name in an expression, with the types behind `::`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    pub name: String,
+    pub types: Vec<Written>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExprKind {
     Int(i64),
     Bool(bool),
     Text(Vec<u8>),
-    Name(String),
-    Call(String, Vec<Expr>),
+    Name(Named),
+    Call(Named, Vec<Expr>),
     /// A record, with the place and name of each field.
-    Make(String, Vec<(usize, String, Expr)>),
+    Make(Named, Vec<(usize, String, Expr)>),
     List(Vec<Expr>),
     /// A value, and how often.
     Fill(Box<Expr>, Box<Expr>),

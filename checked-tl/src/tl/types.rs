@@ -72,8 +72,10 @@ pub struct Known {
     pub types: HashMap<usize, Ty>,
     /// By the number of an expression that is a name or a call.
     pub names: HashMap<usize, Name>,
-    /// By the place of an arm: the variant and the case; none for `_`.
+    /// By the number of an arm: the variant and the case; none for `_`.
     pub arms: HashMap<usize, Option<(usize, usize)>>,
+    /// What instances of generic types are made of.
+    pub made_of: HashMap<Ty, Vec<Ty>>,
 }
 
 impl Known {
@@ -87,8 +89,8 @@ impl Known {
             Ty::Bytes => "bytes".into(),
             Ty::File => "file".into(),
             Ty::Array(element) => format!("[{}]", self.show(element)),
-            Ty::Record(i) => self.records[*i].name.clone(),
-            Ty::Variant(i) => self.variants[*i].0.clone(),
+            Ty::Record(i) => self.instance(ty, &self.records[*i].name),
+            Ty::Variant(i) => self.instance(ty, &self.variants[*i].0),
             Ty::Function(arguments, result) => {
                 let all: Vec<String> = arguments.iter().map(|ty| self.show(ty)).collect();
                 match **result {
@@ -97,6 +99,37 @@ impl Known {
                 }
             }
         }
+    }
+
+    fn instance(&self, ty: &Ty, name: &str) -> String {
+        let Some(types) = self.made_of.get(ty) else {
+            return name.to_owned();
+        };
+        let all: Vec<String> = types.iter().map(|ty| self.show(ty)).collect();
+        format!("{name}<{}>", all.join(", "))
+    }
+
+    /// The number of a variant.
+    pub fn variant(&self, ty: &Ty) -> usize {
+        match ty {
+            Ty::Variant(i) => *i,
+            _ => 0,
+        }
+    }
+
+    /// The number of a record whose fields come later.
+    pub fn add_record(&mut self, name: &str) -> usize {
+        self.records.push(Shape {
+            name: name.to_owned(),
+            fields: Vec::new(),
+        });
+        self.records.len() - 1
+    }
+
+    /// The number of a variant whose cases come later.
+    pub fn add_variant(&mut self, name: &str) -> usize {
+        self.variants.push((name.to_owned(), Vec::new()));
+        self.variants.len() - 1
     }
 
     /// The type of an expression or a variable.

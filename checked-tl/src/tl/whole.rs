@@ -2,14 +2,18 @@
 
 use super::tree::{Lambda, Program};
 use super::types::{Closed, Known, Ty};
+use super::Mistake;
 use crate::asm;
 use crate::asm::{Arg, Target};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use tane_checked::{Class, Routine, Type, BYTES, TEXT};
 
 /// The first class that a program has.
 const FIRST: u16 = 3;
+
+/// Classes of a program: those of the language and its own have numbers of 16 bits.
+const MOST_CLASSES: usize = 60_000;
 
 /// What functions share.
 pub(super) struct Whole<'a> {
@@ -47,8 +51,43 @@ impl PartialEq for Made {
     }
 }
 
+/// As many classes as a program can have, or a few more.
+fn classes(known: &Known) -> usize {
+    let mut made: HashSet<&Ty> = HashSet::new();
+    let mut left: Vec<&Ty> = known.types.values().collect();
+    let shapes = known.variants.iter().flat_map(|(_, cases)| cases);
+    for shape in known.records.iter().chain(shapes) {
+        left.extend(shape.fields.iter().map(|(_, ty)| ty));
+    }
+    for (arguments, result) in &known.functions {
+        left.extend(arguments.iter().chain([result]));
+    }
+    while let Some(ty) = left.pop() {
+        match ty {
+            Ty::Array(element) if made.insert(ty) => left.push(element),
+            Ty::Function(arguments, result) if made.insert(ty) => {
+                left.extend(arguments.iter().chain([&**result]));
+            }
+            _ => {}
+        }
+    }
+    let cases = known.variants.iter().map(|(_, cases)| cases.len());
+    // A function's has one behind it for each that takes something in, or one.
+    known.records.len() + cases.sum::<usize>() + 2 * made.len() + known.closed.len()
+}
+
 impl<'a> Whole<'a> {
-    pub fn new(program: &'a Program, known: &'a Known, source: &str, heap: u32) -> Whole<'a> {
+    pub fn new(
+        program: &'a Program,
+        known: &'a Known,
+        source: &str,
+        heap: u32,
+    ) -> Result<Whole<'a>, Mistake> {
+        if classes(known) > MOST_CLASSES {
+            let what =
+                "more types than a module has: cases and types of arrays and functions count";
+            return Err(Mistake::new(0, what));
+        }
         let exports = program.functions.iter().enumerate();
         let exports = exports.filter(|(_, function)| function.export);
         let mut it = Whole {
@@ -64,7 +103,7 @@ impl<'a> Whole<'a> {
             closures: HashMap::new(),
         };
         it.classes();
-        it
+        Ok(it)
     }
 
     pub fn classes(&mut self) {

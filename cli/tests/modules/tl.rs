@@ -177,9 +177,9 @@ fn a_program_of_several_files_is_one_and_what_is_wrong_is_told_in_its_file() {
     let main = "use \"lib/sums.tl\";\n\nexport fn main(): int {\n    print_int(sum([1, 2, 3]).is);\n    return checked(0);\n}\n";
     s.write("main.tl", main.as_bytes());
     // Each names the others, by whatever way.
-    let sums = "use \"deep/divides.tl\";\nuse \"../main.tl\";\n\nrecord Sum {\n    is: int,\n}\n\nfn sum(all: [int]): Sum {\n    let of = Sum { is: 0 };\n    for i in 0..len(all) {\n        of.is = of.is + all[i];\n    }\n    return of;\n}\n";
+    let sums = "use \"deep/divides.tl\";\nuse \"../main.tl\";\n\npub record Sum {\n    is: int,\n}\n\npub fn sum(all: [int]): Sum {\n    let of = Sum { is: 0 };\n    for i in 0..len(all) {\n        of.is = of.is + all[i];\n    }\n    return of;\n}\n";
     s.write("lib/sums.tl", sums.as_bytes());
-    let divides = "use \"../../lib/sums.tl\";\n\nfn checked(by: int): int {\n    return sum([6]).is / by;\n}\n";
+    let divides = "use \"../../lib/sums.tl\";\n\npub fn checked(by: int): int {\n    return sum([6]).is / by;\n}\n";
     s.write("lib/deep/divides.tl", divides.as_bytes());
     succeed(s.tane().args(["build", "main.tl"]));
     let output = s.tane().args(["run-module", "--", "main.tmod"]).output();
@@ -195,7 +195,7 @@ fn a_program_of_several_files_is_one_and_what_is_wrong_is_told_in_its_file() {
             "lib/deep/divides.tl",
             "fn checked",
             "fn sum",
-            "lib/deep/divides.tl:3:4: there is",
+            "lib/deep/divides.tl:3:8: there is",
         ),
         (
             "main.tl",
