@@ -252,10 +252,11 @@ fn a_server_that_says_nothing_is_given_up() {
     };
     // From the first, or after some answers; or a byte now and then.
     let silent = serve(|mut client| drop(client.read_to_end(&mut Vec::new())));
-    let mut left = 3;
-    let later = between(&server, move |_, _| {
-        left -= 1;
-        left > 0
+    let later = [1, 2, 3, 4, 5, 6, 8].map(|mut left| {
+        between(&server, move |_, _| {
+            left -= 1;
+            left >= 0
+        })
     });
     let mut left = 3;
     let dripping = between(&server, move |record, client| {
@@ -274,7 +275,7 @@ fn a_server_that_says_nothing_is_given_up() {
         }
         false
     });
-    for url in [silent, later, dripping] {
+    for url in later.into_iter().chain([silent, dripping]) {
         let error = mount(&kernel, &url, patience).expect_err("nothing comes");
         given_up(&error.to_string(), &url);
     }

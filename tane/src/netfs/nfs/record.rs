@@ -10,8 +10,10 @@ const MOST: usize = 4 << 20;
 const CALL: u32 = 0;
 const REPLY: u32 = 1;
 const AUTH_SYS: u32 = 1;
-/// Of a reply that is accepted: the server could not do it.
+/// Of a reply that is accepted: it was done; the server could not do it.
+const SUCCESS: u32 = 0;
 const SYSTEM_ERR: u32 = 5;
+const NFS4ERR_NOSPC: u32 = 28;
 /// The procedure of NFS 4 that has all others in it.
 const COMPOUND: u32 = 1;
 
@@ -20,6 +22,16 @@ const COMPOUND: u32 = 1;
 pub enum Head {
     Call(u32),
     Reply(u32),
+}
+
+/// What is to be known of what a call asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    Plain,
+    /// A server may have to write all that it has, or copy a file.
+    Slow,
+    /// A client of it begins to be one: EXCHANGE_ID, CREATE_SESSION.
+    Beginning,
 }
 
 /// It is no record, or one that is too long.
@@ -71,8 +83,15 @@ pub fn head(record: &[u8]) -> Result<Head, Nonsense> {
 }
 
 /// The answer to a call that it could not be done, which is EIO to who has made it.
-pub fn failure(number: u32) -> Vec<u8> {
-    let words = [number, REPLY, 0, 0, 0, SYSTEM_ERR];
+///
+/// With the same error of one that begins Linux's client waits for another attempt, and what
+/// mounts waits for the client, for ever; a server that has no room for one is final.
+pub fn failure(number: u32, class: Class) -> Vec<u8> {
+    let words = match class {
+        // A compound of which no operation was done.
+        Class::Beginning => &[number, REPLY, 0, 0, 0, SUCCESS, NFS4ERR_NOSPC, 0, 0][..],
+        _ => &[number, REPLY, 0, 0, 0, SYSTEM_ERR],
+    };
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
@@ -108,17 +127,16 @@ pub fn from_identity(record: &[u8], identity: &Identity) -> Option<Vec<u8>> {
     )
 }
 
-/// Whether a server may have to write all that it has, or copy a file.
-pub fn is_slow(record: &[u8]) -> bool {
-    slow_operation(record).unwrap_or(false)
+pub fn class(record: &[u8]) -> Class {
+    class_of_operations(record).unwrap_or(Class::Plain)
 }
 
-/// None: it ends before that is known, or has what is not known here.
-fn slow_operation(record: &[u8]) -> Option<bool> {
+/// None: it ends before that is known.
+fn class_of_operations(record: &[u8]) -> Option<Class> {
     let mut xdr = Xdr(record);
     xdr.skip(5 * 4)?;
     if xdr.number()? != COMPOUND {
-        return Some(false);
+        return None;
     }
     for _ in ["credentials", "verifier"] {
         xdr.number()?;
@@ -135,11 +153,13 @@ fn slow_operation(record: &[u8]) -> Option<bool> {
             // SEQUENCE
             53 => xdr.skip(32)?,
             // COMMIT; ALLOCATE, COPY, DEALLOCATE, CLONE
-            5 | 59 | 60 | 62 | 71 => return Some(true),
-            _ => return Some(false),
+            5 | 59 | 60 | 62 | 71 => return Some(Class::Slow),
+            // EXCHANGE_ID, CREATE_SESSION
+            42 | 43 => return Some(Class::Beginning),
+            _ => return None,
         }
     }
-    Some(false)
+    None
 }
 
 /// What is still to be read of a message: RFC 4506.
@@ -205,9 +225,9 @@ mod tests {
         let mut cut = bytes(&[one.len() as u32]);
         cut.extend_from_slice(one);
         cut.extend(marked(two));
-        let stream = [marked(&record), cut, marked(&failure(7))].concat();
+        let stream = [marked(&record), cut, marked(&failure(7, Class::Plain))].concat();
         let (found, end) = all(&stream);
-        assert_eq!(found, [record.clone(), record, failure(7)]);
+        assert_eq!(found, [record.clone(), record, failure(7, Class::Plain)]);
         assert_eq!(end, "short");
         assert_eq!(head(&found[0]), Ok(Head::Call(9)));
         assert_eq!(head(&found[2]), Ok(Head::Reply(7)));
@@ -252,17 +272,23 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_may_take_long_are_known_behind_those_before_them() {
+    fn calls_that_may_take_long_and_those_that_begin_are_known_by_their_operations() {
         let sequence = [53, 1, 2, 3, 4, 5, 6, 7, 8];
         let handle = [22, 5, 0x0102_0304, 0x0500_0000];
         let of = |last: &[u32]| call(&[&[3][..], &sequence, &handle, last].concat());
-        for (last, slow) in [(5, true), (71, true), (25, false), (9, false)] {
-            assert_eq!(is_slow(&of(&[last, 0, 0, 0])), slow, "{last}");
+        for (last, class_of_it) in [
+            (5, Class::Slow),
+            (71, Class::Slow),
+            (25, Class::Plain),
+            (9, Class::Plain),
+        ] {
+            assert_eq!(class(&of(&[last, 0, 0, 0])), class_of_it, "{last}");
         }
+        assert_eq!(class(&call(&[1, 43, 0, 0])), Class::Beginning);
         let whole = of(&[5]);
         for len in 0..whole.len() {
-            assert!(!is_slow(&whole[..len]));
+            assert_eq!(class(&whole[..len]), Class::Plain);
         }
-        assert!(!is_slow(&call(&[u32::MAX, 10, 10])));
+        assert_eq!(class(&call(&[u32::MAX, 10, 10])), Class::Plain);
     }
 }

@@ -3,7 +3,7 @@
 //! connects anew: it is told here that what it asks for cannot be done, at once.
 
 use super::super::link::{gone, is_tick, over, silent, Link, LONGER};
-use super::record::{self, Head};
+use super::record::{self, Class, Head};
 use crate::kernel::Kernel;
 use crate::net::{TcpListener, TcpStream};
 use std::collections::HashMap;
@@ -34,8 +34,8 @@ pub struct Relay {
 }
 
 struct State {
-    /// Calls that are not answered, by their numbers: until when, and how long that is.
-    waiting: HashMap<u32, (Instant, Duration)>,
+    /// Calls that are not answered, by their numbers.
+    waiting: HashMap<u32, Waiting>,
     client: Option<Arc<TcpStream>>,
     /// Until when it has to be mounted.
     mounting: Option<Instant>,
@@ -44,6 +44,12 @@ struct State {
     /// Nor is one there.
     ended: bool,
     lost: Option<String>,
+}
+
+struct Waiting {
+    until: Instant,
+    limit: Duration,
+    class: Class,
 }
 
 impl Relay {
@@ -108,8 +114,8 @@ impl Relay {
         state.lost = Some(why);
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
-        for number in waiting.into_keys() {
-            self.tell(&record::failure(number));
+        for (number, call) in waiting {
+            self.tell(&record::failure(number, call.class));
         }
         self.hang_up();
     }
@@ -149,8 +155,9 @@ impl Relay {
         while record::take(&mut record, from_client).is_ok() {
             let sent = match record::head(&record) {
                 Ok(Head::Call(number)) => {
-                    if !self.asked(number, &record) {
-                        self.tell(&record::failure(number));
+                    let class = record::class(&record);
+                    if !self.asked(number, class) {
+                        self.tell(&record::failure(number, class));
                         continue;
                     }
                     let ours = record::from_identity(&record, &self.identity);
@@ -225,17 +232,22 @@ impl Relay {
     }
 
     /// Note a call. Whether there is a server to be asked.
-    fn asked(&self, number: u32, call: &[u8]) -> bool {
-        let limit = match record::is_slow(call) {
-            true => self.silence * LONGER,
-            false => self.silence,
+    fn asked(&self, number: u32, class: Class) -> bool {
+        let limit = match class {
+            Class::Slow => self.silence * LONGER,
+            _ => self.silence,
         };
         let mut state = self.state();
         if state.lost.is_some() {
             return false;
         }
         let until = Instant::now() + limit;
-        state.waiting.insert(number, (until, limit));
+        let call = Waiting {
+            until,
+            limit,
+            class,
+        };
+        state.waiting.insert(number, call);
         true
     }
 
@@ -251,8 +263,8 @@ impl Relay {
             return Err(over());
         }
         let now = Instant::now();
-        if let Some((_, limit)) = state.waiting.values().find(|(until, _)| now > *until) {
-            return Err(silent("has not answered", *limit));
+        if let Some(late) = state.waiting.values().find(|call| now > call.until) {
+            return Err(silent("has not answered", late.limit));
         }
         match state.mounting.is_some_and(|until| now > until) {
             true => Err(silent(
