@@ -265,9 +265,9 @@ fn a_server_that_says_nothing_is_given_up() {
             return true;
         }
         let mark = 0x8000_0000 | record.len() as u32;
-        let mut bytes = mark.to_be_bytes().into_iter().chain(record.drain(..));
+        let bytes = mark.to_be_bytes().into_iter().chain(record.drain(..));
         // Its last byte would come in time for none.
-        while let Some(byte) = bytes.next() {
+        for byte in bytes {
             if client.write_all(&[byte]).is_err() {
                 break;
             }
