@@ -181,7 +181,8 @@ fn explain(at: &ImagePath, e: &tane::Error) -> Failure {
             failure.remedy("the kernel image remote knows it: leave --kernel out")
         }
         libc::EACCES | libc::EPERM if is_nfs(at) => failure.remedy(
-            "another user may be meant: nfs://USER@HOST/…; or the server lets in only what comes              from a port below 1024, which is root's: its export takes the option insecure",
+            "another user may be meant: nfs://USER@HOST/…; or the server wants Kerberos, which is \
+             not there, or a port below 1024, which is root's: its option insecure wants none",
         ),
         libc::EACCES | libc::EPERM => {
             failure.remedy("another user may be meant: 9p://USER@HOST/…; or another tree")
@@ -190,7 +191,8 @@ fn explain(at: &ImagePath, e: &tane::Error) -> Failure {
             "the server knows none of NFS 4.2, 4.1 and 4.0, or no NFS: version 3 is not there",
         ),
         libc::ENOENT if is_nfs(at) => failure.remedy(
-            "the server shows no such export: its own list has another path (nfs://HOST/ has all              that it shows)",
+            "the server shows no such export: nfs://HOST/ has all that it shows; some show none to \
+             what does not come from a port below 1024 (its option insecure, PrivilegedPort=false)",
         ),
         libc::ENOENT => failure.remedy(
             "the server calls the tree otherwise: as it was told to export it, and not from its \
