@@ -36,7 +36,8 @@ Addresses:
   always that file; a name with a colon but no \":/\", like a:b, is never an image.
   On servers: https://HOST/IMAGE (http: too), to be read, and exports of NBD servers,
   nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH, to be written too; and
-  files of servers of 9p, 9p://[USER@]HOST[:PORT]/TREE or 9p+unix:///TREE?socket=PATH.
+  files of servers, of 9p (9p://[USER@]HOST[:PORT]/TREE, 9p+unix:///TREE?socket=PATH) and
+  of NFS (nfs://[USER@]HOST[:PORT]/EXPORT).
 
 Exit codes:
   0    done

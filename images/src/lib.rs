@@ -122,7 +122,7 @@ pub use host_reads::HostReads;
 pub use http::{is_beside, Login};
 pub use lock::{Lock, LockWait};
 pub use nbd::{NbdConnection, NbdExport};
-pub use netfs::{NetFsConnection, Protocol};
+pub use netfs::{Identity, NetFsConnection, Protocol};
 pub use options::{Image, ImageOptions, Layer, SILENCE};
 pub use overlay::Overlay;
 pub use power::Event;

@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// What an address on a server begins with, `http://`, `https://`, `nbd://`, `nbd+unix://`, or
 /// what NBD has beside those, which whoever opens it says is not supported, `9p://`,
-/// `9p+unix://`; None: it is none.
+/// `9p+unix://`, `nfs://`; None: it is none.
 pub fn scheme(text: &[u8]) -> Option<&'static str> {
     schemes().find(|scheme| text.starts_with(scheme.as_bytes()))
 }

@@ -26,6 +26,7 @@ def is_remote(image: str) -> bool:
             # Files, and no images: the command alone has these.
             "9p://",
             "9p+unix://",
+            "nfs://",
         )
     )
 

@@ -167,6 +167,10 @@ pub(super) fn mount(
     Ok(Opened::of_files(machine, mount, access))
 }
 
+fn is_nfs(at: &ImagePath) -> bool {
+    at.image.as_os_str().as_bytes().starts_with(b"nfs://")
+}
+
 fn explain(at: &ImagePath, e: &tane::Error) -> Failure {
     let text = e.to_string();
     let own = format!("mount {}: ", at.image.display());
@@ -176,9 +180,20 @@ fn explain(at: &ImagePath, e: &tane::Error) -> Failure {
         libc::ENODEV | libc::ENOSYS | libc::EAFNOSUPPORT => {
             failure.remedy("the kernel image remote knows it: leave --kernel out")
         }
+        libc::EACCES | libc::EPERM if is_nfs(at) => failure.remedy(
+            "another user may be meant: nfs://USER@HOST/…; or the server wants Kerberos, which is \
+             not there, or a port below 1024, which is root's: its option insecure wants none",
+        ),
         libc::EACCES | libc::EPERM => {
             failure.remedy("another user may be meant: 9p://USER@HOST/…; or another tree")
         }
+        libc::EPROTONOSUPPORT => failure.remedy(
+            "the server knows none of NFS 4.2, 4.1 and 4.0, or no NFS: version 3 is not there",
+        ),
+        libc::ENOENT if is_nfs(at) => failure.remedy(
+            "the server shows no such export: nfs://HOST/ has all that it shows; some show none to \
+             what does not come from a port below 1024 (its option insecure, PrivilegedPort=false)",
+        ),
         libc::ENOENT => failure.remedy(
             "the server calls the tree otherwise: as it was told to export it, and not from its \
              root if it has one of its own",

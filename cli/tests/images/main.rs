@@ -23,5 +23,6 @@ mod named;
 mod nbd;
 mod nested;
 mod netfs;
+mod nfs;
 mod opening;
 mod shrinking;

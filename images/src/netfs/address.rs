@@ -1,5 +1,7 @@
-//! Where files of a server are: `9p://[USER@]HOST[:PORT]/TREE`, `9p+unix:///TREE?socket=PATH`.
+//! Where files of a server are: `9p://[USER@]HOST[:PORT]/TREE`, `9p+unix:///TREE?socket=PATH`,
+//! and, in nfs.rs, `nfs://[USER@]HOST[:PORT]/EXPORT`.
 
+use super::{nfs, Protocol};
 use crate::escapes::decoded;
 use crate::server::{host_and_port, Server};
 use std::ffi::OsString;
@@ -18,23 +20,27 @@ const LONGEST: usize = 1024;
 /// A tree of files, and who serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    text: String,
+    pub(super) text: String,
+    pub protocol: Protocol,
     pub server: Server,
     /// As whom the server is told one comes, if the address says so.
     pub user: Option<String>,
-    /// What the server calls the tree (aname); empty: its only one.
+    /// What the server calls the tree: with 9p aname, empty if it is its only one; with NFS a
+    /// path from the root that it shows.
     pub tree: Vec<u8>,
 }
 
 /// What addresses start with.
 pub(crate) fn schemes() -> impl Iterator<Item = &'static str> {
-    [TCP, UNIX].into_iter()
+    [TCP, UNIX, nfs::SCHEME].into_iter()
 }
 
 impl Address {
     pub fn parse(text: &str) -> io::Result<Address> {
-        let invalid =
-            |why: &str| io::Error::new(io::ErrorKind::InvalidInput, format!("{text}: {why}"));
+        let invalid = |why: &str| invalid(text, why);
+        if text.starts_with(nfs::SCHEME) {
+            return nfs::parse(text);
+        }
         let (is_unix, rest) = match (text.strip_prefix(TCP), text.strip_prefix(UNIX)) {
             (Some(rest), _) => (false, rest),
             (_, Some(rest)) => (true, rest),
@@ -92,11 +98,17 @@ impl Address {
         };
         Ok(Address {
             text: text.to_owned(),
+            protocol: Protocol::NineP,
             server,
             user,
             tree,
         })
     }
+}
+
+/// An address that is none.
+pub(super) fn invalid(text: &str, why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("{text}: {why}"))
 }
 
 impl fmt::Display for Address {

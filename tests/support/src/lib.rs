@@ -12,6 +12,7 @@ mod fuse;
 pub mod http;
 mod namespace;
 pub mod nbd;
+pub mod nfs;
 pub mod ninep;
 mod scratch;
 mod server;

@@ -1,6 +1,7 @@
 //! What carries bytes between a socket of the host's and one inside a kernel, whose other end
 //! is a client of 9p: it waits for its server without an end, and this does not.
 
+use super::super::link::{gone, is_tick, over, silent, Link, LONGER};
 use super::frames::{Frames, Message, TFSYNC};
 use crate::sys::Fd;
 use std::collections::HashMap;
@@ -14,11 +15,9 @@ use tane_net::thread::spawn;
 
 /// Bytes that are moved at once.
 const PIECE: usize = 256 << 10;
-/// A server may have to write all that it has: so many times as long as anything else.
-const LONGER: u32 = 20;
 
 /// A connection to a server.
-pub(super) struct Pump {
+pub struct Pump {
     /// Whose calls end after a second.
     host: File,
     inside: Fd,
@@ -60,11 +59,6 @@ impl Pump {
             return Err(error);
         }
         Ok(pump)
-    }
-
-    /// Why nothing comes from the server any more, if nothing does.
-    pub fn lost(&self) -> Option<String> {
-        self.state().lost.clone()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -137,7 +131,7 @@ impl Pump {
         loop {
             self.check()?;
             let bytes = match (&self.host).read(&mut room) {
-                Ok(0) => return Err(String::from("the server has ended the connection")),
+                Ok(0) => return Err(over()),
                 Ok(n) => &room[..n],
                 Err(e) if is_tick(&e) => continue,
                 Err(e) => return Err(gone(&e)),
@@ -195,22 +189,11 @@ impl Pump {
     }
 }
 
-fn is_tick(error: &io::Error) -> bool {
-    [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted].contains(&error.kind())
-}
-
-fn silent(what: &str, limit: Duration) -> String {
-    format!("the server {what} for {limit:?}: given up")
-}
-
-fn gone(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
-            String::from("the server has broken the connection off")
-        }
-        io::ErrorKind::TimedOut => {
-            String::from("the connection is lost: the server's host does not answer any more")
-        }
-        _ => format!("the connection is lost: {error}"),
+impl Link for Pump {
+    fn lost(&self) -> Option<String> {
+        self.state().lost.clone()
     }
+
+    /// The threads end with the client, which has its socket as long as it is mounted.
+    fn let_go(&self) {}
 }
