@@ -6,6 +6,7 @@ mod common;
 mod fuzz;
 mod kaslr;
 mod kernel_images;
+mod kernel_tests;
 mod own_images;
 mod topologies;
 mod trace;
