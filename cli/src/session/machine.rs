@@ -53,7 +53,7 @@ impl Machine {
     }
 
     /// A kernel that knows everything, and nobody else has.
-    pub(super) fn alone(global: &Global) -> Result<Machine> {
+    pub fn alone(global: &Global) -> Result<Machine> {
         Machine::boot(
             builder(&kernel_image(global)?, global.memory, global),
             global,

@@ -9,11 +9,15 @@ mod ktap;
 mod list;
 mod listener;
 mod options;
-mod origin;
-mod recipes;
+pub(super) mod origin;
+pub(super) mod recipes;
 mod sizes;
 mod test;
-mod work;
+pub(super) mod work;
+
+pub(super) use build::{failed, needs_tools};
+pub(super) use listener::Told;
+pub(super) use work::is_plain;
 
 use crate::failure::Result;
 use crate::session::Global;

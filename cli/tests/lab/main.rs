@@ -7,6 +7,7 @@ mod fuzz;
 mod kaslr;
 mod kernel_images;
 mod kernel_tests;
+mod modules;
 mod own_images;
 mod topologies;
 mod trace;
