@@ -99,7 +99,7 @@ impl Drop for TaneTrace {
 
 fn failure(error: Error) -> Failure {
     let errno = match &error {
-        Error::NoTracers => libc::EOPNOTSUPP,
+        Error::NoTracers | Error::NoModules => libc::EOPNOTSUPP,
         Error::Refused { .. } => libc::EINVAL,
         Error::Kernel(error) => error.errno(),
         Error::File(error) => tane::errno_or_guess(error),

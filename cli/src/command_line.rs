@@ -158,6 +158,7 @@ verbs! {
     Probe(probe) "probe",
     Fuzz(fuzz) "fuzz",
     Kaslr(kaslr) "kaslr",
+    Module(module) "module",
     Kernel(kernel) "kernel",
     Build(build) "build",
     Check(check) "check",

@@ -166,6 +166,7 @@ fn run(verb: Verb, global: &Global) -> failure::Result<u8> {
         Verb::Fuzz(a) => verbs::fuzz::run(a, global),
         Verb::Kaslr(a) => verbs::kaslr::run(a, global),
         Verb::Lab(a) => verbs::lab::run(a, global),
+        Verb::Module(a) => verbs::module::run(a, global),
         Verb::Kernel(a) => verbs::kernel::run(a, global),
         Verb::Build(a) => verbs::build::run(a, global),
         Verb::Check(a) => verbs::check::run(a, global),

@@ -70,15 +70,8 @@ pub fn prepared_source(layout: &Layout, listener: &dyn Listener) -> Result<Sourc
 
 /// Build the image from that tree.
 pub fn build(source: &Source, order: &Order) -> Result<Built> {
-    let (layout, recipe) = (order.layout, order.recipe);
-    let part = format!("kernel-{}", recipe.name);
-    let _lock = Lock::take(layout, &part, order.listener)?;
-    let job = Job {
-        order,
-        source,
-        out: layout.build().join(&part),
-        log: layout.logs().join(format!("{part}.log")),
-    };
+    let job = Job::new(source, order);
+    let _lock = job.lock()?;
     let inputs = image::inputs(&job)?;
     let was_there = !order.force && image::is_current(&order.elf, &inputs);
     if !was_there {
@@ -105,7 +98,23 @@ pub(crate) struct Job<'a> {
     pub log: PathBuf,
 }
 
-impl Job<'_> {
+impl<'a> Job<'a> {
+    pub fn new(source: &'a Source, order: &'a Order) -> Job<'a> {
+        let part = format!("kernel-{}", order.recipe.name);
+        Job {
+            order,
+            source,
+            out: order.layout.build().join(&part),
+            log: order.layout.logs().join(format!("{part}.log")),
+        }
+    }
+
+    /// Nobody else builds this image meanwhile.
+    pub fn lock(&self) -> Result<Lock> {
+        let part = format!("kernel-{}", self.recipe().name);
+        Lock::take(self.layout(), &part, self.order.listener)
+    }
+
     pub fn layout(&self) -> &Layout {
         self.order.layout
     }

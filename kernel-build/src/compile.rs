@@ -4,6 +4,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::Command;
 
 use crate::{command, Result};
@@ -12,11 +13,28 @@ use crate::build::Job;
 
 /// Build vmlinux in the image's own directory.
 pub fn vmlinux(job: &Job) -> Result<()> {
+    job.run(make(job)?.arg("vmlinux"), &job.recipe().name)
+}
+
+/// What Kbuild takes beside an image for modules that fit it.
+pub fn prepare_modules(job: &Job) -> Result<()> {
+    let title = format!("{}: preparing for modules", job.recipe().name);
+    job.run(make(job)?.arg("modules_prepare"), &title)
+}
+
+/// The modules that a directory's Kbuild or Makefile names, into that directory.
+pub fn modules(job: &Job, directory: &Path) -> Result<()> {
+    let mut make = make(job)?;
+    make.arg(format!("M={}", directory.display()));
+    job.run(make.arg("modules"), &directory.display().to_string())
+}
+
+/// Kbuild of the image's own directory.
+fn make(job: &Job) -> Result<Command> {
     let mut make = Command::new("make");
     make.arg("-C").arg(&job.source.tree);
     make.arg(format!("O={}", job.out.display()));
     make.arg(format!("-j{}", job.order.jobs));
-    make.arg("vmlinux");
     environment(&mut make, job)?;
     // What debug information calls a file depends on neither clone nor image.
     make.arg(format!(
@@ -24,7 +42,7 @@ pub fn vmlinux(job: &Job) -> Result<()> {
         job.layout().build().display()
     ));
     cache(&mut make, job);
-    job.run(&mut make, &job.recipe().name)
+    Ok(make)
 }
 
 /// Where ccache is installed, what another clone compiled is not compiled again: paths

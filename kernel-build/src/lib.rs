@@ -17,6 +17,7 @@
 //!   nops.rs      room for a call at the start of each function, where there is any
 //!   image.rs     stripped image, debug image and manifest
 //!   build.rs     one after the other
+//!   modules.rs   modules that somebody has written, for an image that was built
 //!   listener.rs  who hears how far it is
 
 pub mod build;
@@ -30,6 +31,7 @@ mod kconfig;
 pub mod layout;
 mod listener;
 mod lock;
+mod modules;
 mod nops;
 mod origin;
 mod overlay;
@@ -44,6 +46,7 @@ pub use image::in_the_way;
 pub use layout::Layout;
 pub use listener::{Listener, Step, Terminal};
 pub use lock::Lock;
+pub use modules::{has_kbuild, modules};
 pub use origin::origin;
 pub use recipe::Recipe;
 pub use source::Source;

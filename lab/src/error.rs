@@ -11,6 +11,8 @@ pub enum Error {
     File(std::io::Error),
     /// The image was built without tracers.
     NoTracers,
+    /// The image was built without modules.
+    NoModules,
     /// The kernel refused this, a probe or a name of a function, and said why.
     Refused {
         /// What was asked for.
@@ -31,6 +33,7 @@ impl fmt::Display for Error {
             Self::Kernel(error) => error.fmt(f),
             Self::File(error) => error.fmt(f),
             Self::NoTracers => f.write_str("this kernel has no tracers: boot the image lab"),
+            Self::NoModules => f.write_str("this kernel loads no modules: boot the image lab"),
             Self::Refused { what, why } => write!(f, "{what}: {why}"),
             Self::Record(what) => write!(f, "the kernel's record cannot be read: {what}"),
         }

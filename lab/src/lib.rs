@@ -24,6 +24,7 @@
 //! files.rs     the kernel's own interface: files of tracefs
 //! probe.rs     probes: how often, with what, and what comes back
 //! graph.rs     recording which functions calls of a thread go through
+//! module.rs    modules, loaded and taken out again
 //! bpf/         programs of BPF at functions and tracepoints
 //! recorder.rs  recording several threads, tracepoints and probes, from here to there
 //! call.rs      what was recorded of a thread, call by call
@@ -51,6 +52,7 @@ mod flame;
 mod format;
 mod graph;
 mod histogram;
+mod module;
 mod nearest;
 mod probe;
 mod record;
@@ -65,12 +67,13 @@ pub use chrome::quoted;
 pub use error::{Error, Result};
 pub use graph::{booted, Graph};
 pub use histogram::{Bucket, Histogram};
+pub use module::Module;
 pub use probe::Probe;
 pub use record::{Event, Record, Thread};
 pub use recorder::{boot_words, Recorder, Recording};
 pub use tree::Node;
 
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use symbols::Symbols;
 use tane::{Kernel, Mount, MountOptions};
 
@@ -93,7 +96,8 @@ pub struct Lab {
     mount: Mount,
     /// Held while there is a recording.
     recording: Mutex<()>,
-    symbols: OnceLock<Symbols>,
+    /// As they were when somebody last asked.
+    symbols: Mutex<Option<Arc<Symbols>>>,
 }
 
 impl Lab {
@@ -107,7 +111,7 @@ impl Lab {
         let lab = Lab {
             mount,
             recording: Mutex::new(()),
-            symbols: OnceLock::new(),
+            symbols: Mutex::default(),
         };
         match lab.mount.exists("kprobe_events")? {
             true => Ok(lab),
@@ -123,14 +127,23 @@ impl Lab {
     /// Functions that a probe or a graph can name.
     pub fn functions(&self) -> Result<Vec<String>> {
         let list = self.get("available_filter_functions")?;
-        Ok(list.lines().map(str::to_owned).collect())
+        // Behind a module's function is the module, in brackets.
+        let names = list.lines().filter_map(|line| line.split(' ').next());
+        Ok(names.map(str::to_owned).collect())
     }
 
-    fn symbols(&self) -> Result<&Symbols> {
-        if self.symbols.get().is_none() {
-            let read = Symbols::read(self.kernel())?;
-            let _ = self.symbols.set(read);
+    fn symbols(&self) -> Result<Arc<Symbols>> {
+        let mut known = self.symbols.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(known) = &*known {
+            return Ok(known.clone());
         }
-        self.symbols.get().ok_or(Error::NoTracers)
+        let read = Arc::new(Symbols::read(self.kernel())?);
+        *known = Some(read.clone());
+        Ok(read)
+    }
+
+    /// There are others now.
+    fn forget_symbols(&self) {
+        *self.symbols.lock().unwrap_or_else(|e| e.into_inner()) = None;
     }
 }

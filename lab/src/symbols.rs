@@ -23,8 +23,10 @@ impl Symbols {
     /// The bytes of a function and of what fills the room up to the next one.
     pub fn size(&self, function: &str) -> Option<u64> {
         let (start, _) = self.0.iter().find(|symbol| symbol.1 == function)?;
-        let next = self.0.iter().find(|symbol| symbol.0 > *start)?;
-        Some(next.0 - start)
+        let next = self.0.iter().find(|symbol| symbol.0 > *start);
+        // Behind the last one, in a module, its page ends.
+        let end = next.map_or((start | 0xfff) + 1, |next| next.0);
+        Some(end - start)
     }
 
     /// Their names.

@@ -53,11 +53,21 @@ impl Machine {
     }
 
     /// A kernel that knows everything, and nobody else has.
-    pub(super) fn alone(global: &Global) -> Result<Machine> {
+    pub fn alone(global: &Global) -> Result<Machine> {
         Machine::boot(
             builder(&kernel_image(global)?, global.memory, global),
             global,
         )
+    }
+
+    /// One that is booted with more words, whose log somebody hears as it is written.
+    pub fn that_tells(
+        words: &str,
+        log: impl Fn(&str) + Send + Sync + 'static,
+        global: &Global,
+    ) -> Result<Machine> {
+        let builder = builder(&kernel_image(global)?, global.memory, global);
+        Machine::boot(builder.cmdline(words).log(log), global)
     }
 
     /// One that goes back to checkpoints, in a jail that lets nobody ask the host what was

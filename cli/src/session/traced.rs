@@ -37,6 +37,18 @@ pub struct Plan {
     /// Programs of BPF: names of files, and what is in them.
     pub programs: Vec<(String, Vec<u8>)>,
     pub stacks: bool,
+    /// Loaded before anything else.
+    pub modules: Vec<Module>,
+}
+
+/// A module of the kernel, and what it is given.
+#[derive(Clone, Debug)]
+pub struct Module {
+    /// Of its file.
+    pub name: String,
+    pub bytes: Vec<u8>,
+    /// As of insmod(8).
+    pub parameters: String,
 }
 
 /// When a recording begins.
@@ -119,6 +131,7 @@ fn ready(mut builder: tane::Builder, global: &Global) -> Result<()> {
     }
     // For as long as the process: see Running.
     let lab: &'static Lab = Box::leak(Box::new(kernel.trace().map_err(failure)?));
+    load(lab, &request.plan.modules)?;
     let recorder = prepare_recorder(lab, &request).map_err(failure)?;
     if !is_without_jail(global) {
         let fail = |e| Failure::image(format!("the jail cannot be set up: {e}"));
@@ -129,6 +142,22 @@ fn ready(mut builder: tane::Builder, global: &Global) -> Result<()> {
         recorder: ManuallyDrop::new(recorder),
         request,
     });
+    Ok(())
+}
+
+/// They stay as long as the kernel; what it says of them is told.
+fn load(lab: &Lab, modules: &[Module]) -> Result<()> {
+    for Module {
+        name,
+        bytes,
+        parameters,
+    } in modules
+    {
+        let loaded = lab.module(name, bytes, parameters).map_err(failure)?;
+        for line in loaded.said() {
+            crate::tell::note(line);
+        }
+    }
     Ok(())
 }
 
@@ -227,9 +256,10 @@ pub fn end() -> Result<()> {
 }
 
 /// What the recorder says.
-fn failure(error: Error) -> Failure {
+pub fn failure(error: Error) -> Failure {
     match &error {
         Error::NoTracers => no_lab("this kernel image has no tracers"),
+        Error::NoModules => no_lab("this kernel image loads no modules"),
         Error::Refused { .. } => Failure::usage(error.to_string()),
         _ => Failure::image(format!("it cannot be recorded: {error}")),
     }

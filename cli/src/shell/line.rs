@@ -100,9 +100,9 @@ pub enum Own {
 }
 
 /// Verbs that are no commands of a session.
-const APART: [&str; 13] = [
-    "bench", "edit", "fuzz", "generate", "kaslr", "kernel", "lab", "mount", "net", "probe", "sh",
-    "trace", "umount",
+const APART: [&str; 14] = [
+    "bench", "edit", "fuzz", "generate", "kaslr", "kernel", "lab", "module", "mount", "net",
+    "probe", "sh", "trace", "umount",
 ];
 /// Verbs whose argument may be left out: the current directory.
 const HERE: [(&str, &str); 6] = [

@@ -273,6 +273,7 @@ impl Shell {
             | Verb::Kernel(_)
             | Verb::Lab(_)
             | Verb::Check(_)
+            | Verb::Module(_)
             | Verb::Mount(_)
             | Verb::Net(_)
             | Verb::Trace(_)

@@ -5,13 +5,19 @@ mod build;
 mod containers;
 mod files;
 mod fragments;
+mod ktap;
 mod list;
 mod listener;
 mod options;
-mod origin;
-mod recipes;
+pub(super) mod origin;
+pub(super) mod recipes;
 mod sizes;
-mod work;
+mod test;
+pub(super) mod work;
+
+pub(super) use build::{failed, needs_tools};
+pub(super) use listener::Told;
+pub(super) use work::is_plain;
 
 use crate::failure::Result;
 use crate::session::Global;
@@ -27,6 +33,7 @@ Examples:
   tane kernel diff tiny default          options that differ
   tane kernel size default               what each part of it takes
   tane kernel containers default         what container engines would miss in it
+  tane kernel test kprobes_test          Linux's own tests (KUnit) of that name
   tane kernel build --fragment my.config --base tiny -o mine.elf
                                          tiny with the options that are in my.config
   tane --kernel mine.elf cat disk.img:/etc/fstab
@@ -52,6 +59,18 @@ enum What {
     Size(sizes::Args),
     /// Which options an image has that container engines ask for
     Containers(containers::Args),
+    /// Linux's own tests (KUnit), by name
+    #[command(after_help = "\
+They run while an image boots that has them, which is lab where --kernel names none; debug
+has the most. What they say is KTAP, line by line as they end, and with --json one object for
+each test. The exit code is 1 where one failed, or where the kernel ended among them.
+
+Examples:
+  tane kernel test --list
+  tane kernel test 'xarray_example_*'
+  tane kernel test kprobes_test.test_kretprobe
+  tane --kernel debug kernel test 'ext4*'")]
+    Test(test::Args),
     /// An image of your own: one that there is, with other options
     #[command(after_help = "\
 It takes what compiling a Linux takes: gcc, make, flex, bison, bc and their like, minutes
@@ -67,6 +86,7 @@ pub fn run(args: Args, global: &Global) -> Result<u8> {
         What::Diff(args) => options::diff(&args, global),
         What::Size(args) => sizes::run(&args, global),
         What::Containers(args) => containers::run(&args, global),
+        What::Test(args) => test::run(&args, global),
         What::Build(args) => build::run(&args, global),
     }
 }

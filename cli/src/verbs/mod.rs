@@ -29,6 +29,7 @@ pub mod make_disk;
 pub mod make_image;
 pub mod mkdir;
 pub mod mkfs;
+pub mod module;
 pub mod mount;
 pub mod mv;
 pub mod net;

@@ -46,6 +46,9 @@ pub struct Args {
     /// Show so many, and count the others
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub limit: usize,
+    /// Load this module first: its functions can be named then. Can be repeated
+    #[arg(long = "module", value_name = "FILE.ko")]
+    pub modules: Vec<PathBuf>,
     /// By the kernel's own threads, too
     #[arg(long)]
     pub all: bool,
@@ -111,6 +114,7 @@ impl Args {
             buffer: self.buffer,
             everyone: self.all,
             stacks: self.stack,
+            modules: crate::verbs::trace::read_modules(&self.modules)?,
             ..Plan::default()
         };
         let plan = match &shown {

@@ -6,7 +6,8 @@ pub mod wrap;
 
 use crate::failure::{Failure, Result};
 use crate::names::plain;
-use crate::session::traced::{From, Plan};
+use crate::session::traced::{From, Module, Plan};
+use crate::verbs::module::load;
 use clap::ValueEnum;
 use report::Report;
 pub use report::{event as event_for_programs, line, tell_losses, Output};
@@ -63,6 +64,10 @@ pub struct Args {
     /// run for all threads. Can be repeated
     #[arg(long, value_name = "FILE.o")]
     pub bpf: Vec<PathBuf>,
+    /// Load this module before anything is recorded: its functions can be named then. Can be
+    /// repeated
+    #[arg(long = "module", value_name = "FILE.ko")]
+    pub modules: Vec<PathBuf>,
     /// The kernel's own threads, too, but for those that idle
     #[arg(long)]
     pub all: bool,
@@ -122,6 +127,7 @@ impl Args {
             probes: Vec::new(),
             programs: self.bpf.iter().map(whole).collect::<Result<_>>()?,
             stacks: self.stack,
+            modules: read_modules(&self.modules)?,
         })
     }
 
@@ -132,6 +138,12 @@ impl Args {
             least: self.min,
         }
     }
+}
+
+/// What is in these files; a module that takes parameters is loaded by its own verb.
+pub fn read_modules(files: &[PathBuf]) -> Result<Vec<Module>> {
+    let read = |file: &PathBuf| load::read(file, String::new());
+    files.iter().map(read).collect()
 }
 
 /// A number of nanoseconds, or of what the letters behind it say.

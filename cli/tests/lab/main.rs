@@ -6,6 +6,8 @@ mod common;
 mod fuzz;
 mod kaslr;
 mod kernel_images;
+mod kernel_tests;
+mod modules;
 mod own_images;
 mod topologies;
 mod trace;

@@ -129,9 +129,10 @@ impl Programs<'_> {
     /// one, the program was told by the helper that writes to it, and nobody else.
     pub fn data(&self) -> Result<Data> {
         let cpus = self.lab.possible_cpus()?;
+        let symbols = self.lab.symbols()?;
         let mut data = Data::default();
         for (map, fd) in self.object.maps.iter().zip(&self.maps) {
-            data.add(map, fd, cpus, self.lab.symbols()?)?;
+            data.add(map, fd, cpus, &symbols)?;
         }
         Ok(data)
     }

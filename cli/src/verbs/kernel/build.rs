@@ -86,7 +86,7 @@ pub fn run(args: &Args, global: &Global) -> Result<u8> {
 }
 
 /// What the crate says, or that somebody wanted it to end.
-pub(super) fn failed(code: u8, text: String) -> Failure {
+pub(in crate::verbs) fn failed(code: u8, text: String) -> Failure {
     match interrupt::requested() {
         true => Failure::interrupted().remedy("the next build goes on from here"),
         false => Failure::new(code, text),
@@ -166,7 +166,7 @@ fn recipe(args: &Args, layout: &Layout) -> Result<(Recipe, Vec<(PathBuf, String)
     Ok((recipe, texts))
 }
 
-fn needs_tools() -> Result<()> {
+pub(in crate::verbs) fn needs_tools() -> Result<()> {
     let missing = missing_tools();
     if missing.is_empty() {
         return Ok(());

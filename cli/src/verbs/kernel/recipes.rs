@@ -48,13 +48,8 @@ fn installed() -> Result<PathBuf> {
     if let Some(found) = found.into_iter().find(|path| path.is_file()) {
         return Ok(found);
     }
-    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-    let own = std::env::current_exe().and_then(|own| own.canonicalize());
-    if let (Some(checkout), Ok(own)) = (checkout, own) {
-        let ours = checkout.join("kernel");
-        if own.starts_with(checkout) && ours.is_dir() {
-            return Ok(ours);
-        }
+    if let Some(checkout) = checkout() {
+        return Ok(checkout.join("kernel"));
     }
     let list: Vec<_> = places.iter().map(|p| p.display().to_string()).collect();
     let text = format!(
@@ -63,6 +58,14 @@ fn installed() -> Result<PathBuf> {
     );
     let remedy = "`make install` in tane's source puts it there, or name one by --recipes";
     Err(Failure::new(NO_IMAGE, text).remedy(remedy))
+}
+
+/// The checkout that the command was built in and still is.
+pub fn checkout() -> Option<&'static Path> {
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?;
+    let own = std::env::current_exe().and_then(|own| own.canonicalize());
+    let is_there = own.ok()?.starts_with(checkout) && checkout.join("kernel").is_dir();
+    is_there.then_some(checkout)
 }
 
 /// What is in an archive, unpacked once. As in a checkout it lies in `kernel`, and `build`

@@ -1,11 +1,13 @@
-//! A verb around another one: `tane trace … -- VERB …`, `tane probe … -- VERB …`.
+//! A verb around another one: `tane trace … -- VERB …`, `tane probe … -- VERB …`,
+//! `tane module load … -- VERB …`.
 
 use super::report::Output;
 use crate::command_line::{Cli, Verb};
 use crate::failure::{Failure, Result, NO_IMAGE};
 use crate::options_first::{split_own, verb_at};
 use crate::session::is_host_kernel;
-use crate::session::traced::{self, no_lab, Request};
+use crate::session::traced::{self, no_lab, From, Plan, Request};
+use crate::verbs::module::What;
 use clap::CommandFactory;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -18,7 +20,7 @@ pub struct Wrapped {
 
 /// None: it is no such command line, or one that says what is wrong with itself.
 pub fn take_apart(words: &[OsString]) -> Option<Wrapped> {
-    let named = |word: &OsString| word == "trace" || word == "probe";
+    let named = |word: &OsString| word == "trace" || word == "probe" || word == "module";
     let end = words.iter().position(|word| word == "--")?;
     if !words[..end].iter().any(named) {
         return None;
@@ -72,6 +74,21 @@ impl Wrapped {
                     };
                     (request, args.buffer)
                 }
+                Verb::Module(args) => {
+                    let What::Load(args) = &args.what else {
+                        return Err(super::inside_another());
+                    };
+                    let plan = Plan {
+                        modules: vec![args.module()?],
+                        ..Plan::default()
+                    };
+                    let request = Request {
+                        plan,
+                        from: From::Mount,
+                        report: Box::new(|_| Ok(())),
+                    };
+                    (request, 0)
+                }
                 _ => return Err(super::inside_another()),
             })
         };
@@ -107,7 +124,7 @@ fn refuse(verb: &Verb) -> Result<()> {
                         and the image lab runs none";
             return Err(Failure::new(NO_IMAGE, text));
         }
-        Verb::Trace(_) | Verb::Probe(_) => return Err(super::inside_another()),
+        Verb::Trace(_) | Verb::Probe(_) | Verb::Module(_) => return Err(super::inside_another()),
         Verb::Edit(_) => "edit: two kernels meet the image, one after the other: record cat or cp",
         Verb::Net(_) => "net: the image lab has no network",
         Verb::Lab(_) => "lab: the image lab has no network",

@@ -2,7 +2,8 @@
 /*
  * Pages of code: those of the kernel's text, which are opened for a change and closed
  * again, and those behind it that the image has for code that is made while it runs
- * (vmlinux.lds.S), near enough for a relative jump. These are either written or run.
+ * (vmlinux.lds.S), near enough for a relative jump, and for modules with their data.
+ * These are either written or run.
  */
 #include <linux/bitmap.h>
 #include <linux/execmem.h>
@@ -13,8 +14,6 @@
 #include <asm/code.h>
 #include <asm/machine.h>
 #include <asm/text-patching.h>
-
-extern char tane_made_start[], tane_made_end[];
 
 #define MADE_PAGES	(CONFIG_TANE_LAB_CODE << (20 - PAGE_SHIFT))
 
@@ -74,9 +73,10 @@ int set_memory_x(unsigned long address, int pages)
 	return set_memory_rox(address, pages);
 }
 
+/* A module's constants. */
 int set_memory_ro(unsigned long address, int pages)
 {
-	return set_memory_rox(address, pages);
+	return tane_set(address, pages, TANE_PROT_READ);
 }
 
 int set_memory_rw(unsigned long address, int pages)
@@ -84,9 +84,10 @@ int set_memory_rw(unsigned long address, int pages)
 	return tane_set(address, pages, TANE_PROT_READ | TANE_PROT_WRITE);
 }
 
+/* Who asks has data, which nobody could ever run: it stays as writable as it is. */
 int set_memory_nx(unsigned long address, int pages)
 {
-	return set_memory_rw(address, pages);
+	return 0;
 }
 
 /* In the place of Linux's own, whose areas are anywhere in the vmalloc window. */

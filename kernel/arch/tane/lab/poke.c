@@ -9,6 +9,7 @@
 #include <linux/bsearch.h>
 #include <linux/memory.h>
 #include <linux/mutex.h>
+#include <linux/pfn.h>
 #include <linux/string.h>
 #include <asm/code.h>
 #include <asm/nops.h>
@@ -170,6 +171,17 @@ void text_poke_finish(void)
 	tane_nr_pokes = 0;
 }
 
+/*
+ * What lies between two of them is opened with them. Among what is made (code.c) that
+ * may be a module's data, which would be code then.
+ */
+static bool tane_is_apart(struct tane_poke *before, u8 *at)
+{
+	return at >= (u8 *)tane_made_start &&
+	       PFN_DOWN((unsigned long)at) >
+	       PFN_UP((unsigned long)before->at + before->len);
+}
+
 void text_poke_queue(void *at, const void *text, size_t len, const void *instead)
 {
 	struct tane_poke *poke;
@@ -177,7 +189,8 @@ void text_poke_queue(void *at, const void *text, size_t len, const void *instead
 
 	lockdep_assert_held(&text_mutex);
 	if (tane_nr_pokes == ARRAY_SIZE(tane_pokes) ||
-	    (tane_nr_pokes && tane_pokes[tane_nr_pokes - 1].at >= (u8 *)at))
+	    (tane_nr_pokes && (tane_pokes[tane_nr_pokes - 1].at >= (u8 *)at ||
+			       tane_is_apart(&tane_pokes[tane_nr_pokes - 1], at))))
 		text_poke_finish();
 	poke = tane_pokes + tane_nr_pokes++;
 	poke->at = at;

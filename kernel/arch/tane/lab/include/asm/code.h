@@ -12,6 +12,9 @@
 
 struct pt_regs;
 
+/* Behind the text, and in reach of it. */
+extern char tane_made_start[], tane_made_end[];
+
 /* lab/code.c: the pages of a range, writable too or as code is otherwise. */
 void tane_open_code(void *start, size_t len);
 void tane_close_code(void *start, size_t len);
