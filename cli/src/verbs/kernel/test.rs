@@ -137,10 +137,9 @@ fn results(heard: &Receiver<String>, global: &Global) -> Result<Told> {
 fn tell_why(done: Option<&Done>, out: &mut Output) -> Result<()> {
     let failed = done.filter(|done| done.end == End::Failed);
     let said = failed.map_or(&[][..], |done| &done.said);
-    let others = said
-        .iter()
-        .filter(|line| !line.trim_start().starts_with('#'));
-    others.map(|line| out.line(line)).collect()
+    said.iter()
+        .filter(|line| !line.trim_start().starts_with('#'))
+        .try_for_each(|line| out.line(line))
 }
 
 /// SUITE.TEST, a line each, between the report's beginning and other words.
