@@ -48,6 +48,7 @@ const IGNORED: &[(&str, &str)] = &[
         "DEFINE_ARCH_HAS",
         "ARCH_HAS_RELATIVE_EXTABLE and ARCH_HAS_PREFETCH are what generic code tests",
     ),
+    ("CAMELCASE", "the types of <linux/elf.h> are called so"),
     (
         "VOLATILE",
         "fields of a virtual CPU change under the compiler, as hardware's do",
