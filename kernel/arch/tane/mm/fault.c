@@ -59,7 +59,7 @@ static void tane_show_brought(struct vm_area_struct *vma, unsigned long address,
 	unsigned long next = address + 1, at;
 
 	if (is_new)
-		next = tane_touch_ahead(vma, address);
+		next = tane_prefault(vma, address);
 	for (at = address; at < next; at = tane_shown_together(at))
 		tane_show_user(vma->vm_mm, at, write);
 }

@@ -87,10 +87,10 @@ static inline unsigned long tane_shown_together(unsigned long address)
 	return (address | (TANE_AROUND * PAGE_SIZE - 1)) + 1;
 }
 
-/* ahead.c */
+/* prefault.c */
 #ifdef CONFIG_TANE_RUN
 bool tane_brings_memory(struct vm_area_struct *vma, unsigned long address);
-unsigned long tane_touch_ahead(struct vm_area_struct *vma, unsigned long address);
+unsigned long tane_prefault(struct vm_area_struct *vma, unsigned long address);
 #else
 static inline bool tane_brings_memory(struct vm_area_struct *vma,
 				      unsigned long address)
@@ -98,7 +98,7 @@ static inline bool tane_brings_memory(struct vm_area_struct *vma,
 	return false;
 }
 
-static inline unsigned long tane_touch_ahead(struct vm_area_struct *vma,
+static inline unsigned long tane_prefault(struct vm_area_struct *vma,
 					     unsigned long address)
 {
 	return address;

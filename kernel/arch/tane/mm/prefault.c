@@ -17,7 +17,7 @@
 #include <linux/vmstat.h>
 #include "mm.h"
 
-#define TANE_AHEAD_MOST		32
+#define TANE_PREFAULT_MOST		32
 #define TANE_STREAK_BITS	6
 
 /* What threads have touched in a row. Who shares a place with another has none. */
@@ -47,7 +47,7 @@ static bool tane_memory_is_short(void)
 }
 
 /* How many pages behind this one, which was just touched, the thread gets. */
-static unsigned int tane_pages_ahead(unsigned long page)
+static unsigned int tane_pages_to_prefault(unsigned long page)
 {
 	struct tane_streak *streak =
 		tane_streaks + hash_ptr(current, TANE_STREAK_BITS);
@@ -58,7 +58,7 @@ static unsigned int tane_pages_ahead(unsigned long page)
 		WRITE_ONCE(streak->pages, 0);
 		return 0;
 	}
-	return min_t(unsigned int, READ_ONCE(streak->pages), TANE_AHEAD_MOST);
+	return min_t(unsigned int, READ_ONCE(streak->pages), TANE_PREFAULT_MOST);
 }
 
 static void tane_note_streak(unsigned long next, unsigned int pages)
@@ -82,15 +82,15 @@ static bool tane_is_new(struct mm_struct *mm, unsigned long address)
  * A program's thread has got new memory at this address. mmap_lock is held, before and
  * after. Where what it has ends then: what it got is not shown yet.
  */
-unsigned long tane_touch_ahead(struct vm_area_struct *vma, unsigned long address)
+unsigned long tane_prefault(struct vm_area_struct *vma, unsigned long address)
 {
 	unsigned long page = address & PAGE_MASK, at = page + PAGE_SIZE;
 	struct mm_struct *mm = vma->vm_mm;
-	unsigned int ahead = tane_pages_ahead(page);
+	unsigned int pages = tane_pages_to_prefault(page);
 
-	if (ahead && (tane_memory_is_short() || tane_is_in_group(mm)))
-		ahead = 0;
-	for (; ahead && at < vma->vm_end; ahead--, at += PAGE_SIZE) {
+	if (pages && (tane_memory_is_short() || tane_is_in_group(mm)))
+		pages = 0;
+	for (; pages && at < vma->vm_end; pages--, at += PAGE_SIZE) {
 		/* Without FAULT_FLAG_ALLOW_RETRY it keeps the lock. */
 		if (!tane_is_new(mm, at) ||
 		    handle_mm_fault(vma, at, FAULT_FLAG_WRITE, NULL) &
