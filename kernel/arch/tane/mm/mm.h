@@ -99,7 +99,7 @@ static inline bool tane_brings_memory(struct vm_area_struct *vma,
 }
 
 static inline unsigned long tane_prefault(struct vm_area_struct *vma,
-					     unsigned long address)
+					  unsigned long address)
 {
 	return address;
 }
