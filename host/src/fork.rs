@@ -12,8 +12,8 @@ use crate::signals;
 use crate::spin;
 use crate::thread;
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Once};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::Arc;
 
 /// How many forks lie between this process and its first kernel.
 static FORKS: AtomicU64 = AtomicU64::new(0);
@@ -35,13 +35,41 @@ thread_local! {
     static LAST: RefCell<Vec<(u64, i32)>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Who registers the handlers: nobody yet, the process of that number, or it is done.
+static WATCHER: AtomicI32 = AtomicI32::new(NOBODY);
+const NOBODY: i32 = 0;
+const DONE: i32 = -1;
+
 /// To be called before the first kernel exists.
+///
+/// No `Once`: the first fork may come while another thread registers, and in the child
+/// nobody would ever finish that. There it was not done: libc lets nobody register during a
+/// fork, and who had already has `prepare` wait for the end of it.
 pub fn watch() {
-    static ONCE: Once = Once::new();
+    if WATCHER.load(Ordering::Acquire) == DONE {
+        return;
+    }
+    // SAFETY: always succeeds.
+    let own = unsafe { libc::getpid() };
+    loop {
+        let now = WATCHER.load(Ordering::Acquire);
+        if now == DONE {
+            return;
+        }
+        // One of this process's threads is at it.
+        let waits = now == own;
+        if !waits
+            && WATCHER
+                .compare_exchange(now, own, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        {
+            break;
+        }
+        std::thread::yield_now();
+    }
     // SAFETY: the handlers are functions of the program, which stays.
-    ONCE.call_once(|| unsafe {
-        libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child));
-    });
+    unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
+    WATCHER.store(DONE, Ordering::Release);
 }
 
 /// Kernels of another value belong to a parent process.
@@ -72,6 +100,9 @@ fn under_way<T>(work: impl FnOnce(&mut Vec<Fork>) -> T) -> Option<T> {
 extern "C" fn prepare() {
     let before = *errno();
     // In the child nobody would ever finish what another thread has begun.
+    while WATCHER.load(Ordering::Acquire) != DONE {
+        std::thread::yield_now();
+    }
     bias::prepare();
     spin::prepare();
     // In a doorbell a call would wait for itself.

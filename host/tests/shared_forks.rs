@@ -62,6 +62,30 @@ fn processes_fork_while_kernels_come_and_go() {
     });
 }
 
+#[test]
+fn a_process_forks_at_the_moment_when_its_first_kernel_is_made() {
+    let _alone = alone();
+    for round in 0..100 {
+        in_process(|| {
+            let both = std::sync::Barrier::new(2);
+            std::thread::scope(|scope| {
+                let first = scope.spawn(|| {
+                    both.wait();
+                    assert_eq!(syscall(&boot(), libc::SYS_getpid, &[]), 1);
+                });
+                both.wait();
+                // Sooner or later.
+                (0..round * 20).for_each(|_| std::hint::spin_loop());
+                let status = fork_and_wait(|| {
+                    assert_eq!(syscall(&boot(), libc::SYS_getpid, &[]), 1);
+                });
+                assert_eq!(status, 0);
+                first.join().unwrap();
+            });
+        });
+    }
+}
+
 /// Linux 6.15 tells how a process ended that its parent has waited for.
 fn host_tells_the_end() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
