@@ -85,6 +85,7 @@ const OTHERS: &[&str] = &[
     "slow",
     "thread003",
     "walbig",
+    "walcrash3",
 ];
 
 /// As a user: some tests look for what root is not refused.
