@@ -40,13 +40,16 @@ const ROWS: [Row; 14] = [
 const START: &str = "program-start";
 const INSIDE: &str = "/bin/tane-bench";
 
-/// Programs of others that rows start, and their packages.
-const OTHERS: [(&str, &str); 4] = [
-    ("true", "coreutils"),
-    ("busybox", "busybox-static"),
-    ("git", "git"),
-    ("sqlite3", "sqlite3"),
-];
+/// The program of others that a row starts, and its package.
+fn other(row: &str) -> Option<(&'static str, &'static str)> {
+    Some(match row {
+        "program-spawn" => ("true", "coreutils"),
+        "program-spawn-static" => ("busybox", "busybox-static"),
+        "program-git" => ("git", "git"),
+        "program-sqlite-insert" | "program-sqlite-select" => ("sqlite3", "sqlite3"),
+        _ => return None,
+    })
+}
 
 pub fn promises() -> Vec<Promise> {
     let row = |(name, what, unit, target, ..): Row| {
@@ -59,8 +62,8 @@ pub fn promises() -> Vec<Promise> {
 pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<(), String> {
     let own = std::env::current_exe().map_err(|e| format!("own path: {e}"))?;
     let root = Temporary::dir(paths.scratch.join("root"))?;
-    fill(&root.0, &own)?;
     let name = promise.name.as_str();
+    fill(&root.0, &own, name)?;
     let inside = || -> Result<Command, String> {
         let mut command = readers::tane(paths, &["run"], Some("default"))?;
         command.arg("--root").arg(&root.0);
@@ -89,14 +92,14 @@ pub fn measure(promise: &Promise, paths: &Paths, report: &mut Report) -> Result<
     Ok(())
 }
 
-/// This program, those of others, and their libraries.
-fn fill(root: &Path, own: &Path) -> Result<(), String> {
+/// This program, what the row starts, and their libraries.
+fn fill(root: &Path, own: &Path, row: &str) -> Result<(), String> {
     let failed = |e: std::io::Error| format!("{}: {e}", root.display());
     for dir in ["bin", "dev", "proc", "tmp"] {
         fs::create_dir_all(root.join(dir)).map_err(failed)?;
     }
     add(root, own, Path::new(INSIDE))?;
-    for (name, package) in OTHERS {
+    if let Some((name, package)) = other(row) {
         let program = tool::need(name, package)?;
         add(root, &program, &program)?;
     }
