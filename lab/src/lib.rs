@@ -25,6 +25,7 @@
 //! probe.rs     probes: how often, with what, and what comes back
 //! graph.rs     recording which functions calls of a thread go through
 //! module.rs    modules, loaded and taken out again
+//! log.rs       lines of the kernel's log
 //! bpf/         programs of BPF at functions and tracepoints
 //! recorder.rs  recording several threads, tracepoints and probes, from here to there
 //! call.rs      what was recorded of a thread, call by call
@@ -52,6 +53,7 @@ mod flame;
 mod format;
 mod graph;
 mod histogram;
+mod log;
 mod module;
 mod nearest;
 mod probe;
@@ -67,6 +69,7 @@ pub use chrome::quoted;
 pub use error::{Error, Result};
 pub use graph::{booted, Graph};
 pub use histogram::{Bucket, Histogram};
+pub use log::message;
 pub use module::Module;
 pub use probe::Probe;
 pub use record::{Event, Record, Thread};

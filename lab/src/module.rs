@@ -1,6 +1,7 @@
 //! Modules: code of the kernel's own that was built out of its tree, for its image.
 
 use crate::error::{Error, Result};
+use crate::log::message;
 use crate::Lab;
 use std::ffi::CString;
 use std::io;
@@ -128,17 +129,6 @@ fn said_since(kernel: &Kernel, before: &str) -> Vec<String> {
     let lines = new.unwrap_or(&log).lines().map(message);
     let lines = lines.filter(|line| !line.is_empty());
     lines.map(str::to_owned).collect()
-}
-
-/// Without "[    0.123456] ".
-fn message(line: &str) -> &str {
-    let rest = line
-        .strip_prefix('[')
-        .and_then(|line| line.split_once("] "));
-    match rest {
-        Some((time, message)) if time.trim().parse::<f64>().is_ok() => message,
-        _ => line,
-    }
 }
 
 /// Linux's error and its words.

@@ -265,8 +265,20 @@ pub fn failure(error: Error) -> Failure {
     }
 }
 
+/// The image lab, where the user has named none.
+pub fn prefer_lab(global: &mut Global) -> Result<()> {
+    if global.kernel.is_none() {
+        let lab = tane::lab_image().map_err(|e| {
+            let source = std::error::Error::source(&e);
+            no_lab(&source.map_or_else(|| e.to_string(), ToString::to_string))
+        })?;
+        global.kernel = Some(lab);
+    }
+    Ok(())
+}
+
 /// No kernel image that can be recorded.
-pub fn no_lab(what: &str) -> Failure {
+fn no_lab(what: &str) -> Failure {
     let remedy = "it takes the kernel image lab: --kernel lab, where that is installed, or \
                   tane kernel build --base lab -o my-lab.elf builds it, and \
                   --kernel ./my-lab.elf names it";

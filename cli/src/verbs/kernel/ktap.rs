@@ -2,6 +2,7 @@
 //! Documentation/dev-tools/ktap.rst, among the other lines of the kernel's log.
 
 use serde_json::{json, Value};
+use tane_lab::message;
 
 /// How a test ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,17 +71,6 @@ pub enum Line {
     Report(String, Option<Done>),
     /// The kernel's, of something else.
     Other,
-}
-
-/// Without "[    0.123456] ".
-pub fn message(line: &str) -> &str {
-    let rest = line
-        .strip_prefix('[')
-        .and_then(|line| line.split_once("] "));
-    match rest {
-        Some((time, message)) if time.trim().parse::<f64>().is_ok() => message,
-        _ => line,
-    }
 }
 
 const VERSION: &str = "KTAP version ";

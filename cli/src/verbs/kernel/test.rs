@@ -1,15 +1,16 @@
 //! The kernel's own tests, KUnit's, which run while it boots.
 
 use super::files::options;
-use super::ktap::{message, Done, End, Line, Reader};
+use super::ktap::{Done, End, Line, Reader};
 use crate::failure::{Failure, Result, SOME_FAILED};
 use crate::output::Output;
-use crate::session::traced::no_lab;
+use crate::session::traced::prefer_lab;
 use crate::session::{is_host_kernel, Global, Machine};
 use serde_json::json;
 use std::path::Path;
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::Mutex;
+use tane_lab::message;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -37,10 +38,7 @@ pub fn run(args: &Args, global: &Global) -> Result<u8> {
         return Err(Failure::usage(text));
     }
     let mut global = global.clone();
-    if global.kernel.is_none() {
-        let lab = tane::lab_image();
-        global.kernel = Some(lab.map_err(|e| no_lab(&e.to_string()))?);
-    }
+    prefer_lab(&mut global)?;
     let image = Machine::image(&global)?;
     has_tests(&image)?;
     let (lines, heard) = channel();

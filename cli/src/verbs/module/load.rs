@@ -5,7 +5,7 @@ use super::digest;
 use crate::failure::{Failure, Result};
 use crate::names::plain;
 use crate::output::Output;
-use crate::session::traced::{self, no_lab, Module};
+use crate::session::traced::{self, Module};
 use crate::session::{is_host_kernel, Global, Machine};
 use serde_json::json;
 use std::ffi::OsString;
@@ -60,10 +60,7 @@ pub fn run(args: &Args, global: &Global) -> Result<u8> {
     }
     let wanted = args.module()?;
     let mut global = global.clone();
-    if global.kernel.is_none() {
-        let lab = tane::lab_image();
-        global.kernel = Some(lab.map_err(|e| no_lab(&e.to_string()))?);
-    }
+    traced::prefer_lab(&mut global)?;
     let machine = Machine::alone(&global)?;
     let lab = machine.kernel.trace().map_err(traced::failure)?;
     let loaded = lab.module(&wanted.name, &wanted.bytes, &wanted.parameters);

@@ -6,7 +6,7 @@ use crate::command_line::{Cli, Verb};
 use crate::failure::{Failure, Result, NO_IMAGE};
 use crate::options_first::{split_own, verb_at};
 use crate::session::is_host_kernel;
-use crate::session::traced::{self, no_lab, From, Plan, Request};
+use crate::session::traced::{self, From, Plan, Request};
 use crate::verbs::module::What;
 use clap::CommandFactory;
 use std::ffi::OsString;
@@ -98,13 +98,7 @@ impl Wrapped {
                 "--kernel host is not recorded: it is not Linux in here",
             ));
         }
-        if cli.global.kernel.is_none() {
-            let lab = tane::lab_image().map_err(|e| {
-                let source = std::error::Error::source(&e);
-                no_lab(&source.map_or_else(|| e.to_string(), ToString::to_string))
-            })?;
-            cli.global.kernel = Some(lab);
-        }
+        traced::prefer_lab(&mut cli.global)?;
         let (request, buffer) = request(cli)?;
         // Each CPU has one for calls and one for events.
         let cpus = u64::from(cli.global.cpus.unwrap_or(1));
