@@ -9,11 +9,12 @@ mod ktap;
 mod list;
 mod listener;
 mod options;
-pub(super) mod origin;
+mod origin;
+pub(super) mod place;
 pub(super) mod recipes;
 mod sizes;
 mod test;
-pub(super) mod work;
+mod work;
 
 pub(super) use build::{failed, needs_tools};
 pub(super) use listener::Told;

@@ -30,7 +30,7 @@ pub enum What {
 DIR has a Kbuild or a Makefile, as Linux's Documentation/kbuild/modules.rst says: one line,
 obj-m := hello.o, makes hello.ko of hello.c. What it takes of Linux is in the directory where
 images are built, as for tane kernel build: the first time the image lab is built there, which
-takes minutes.")]
+takes minutes. A command of a checkout builds in that checkout's own build.")]
     Build(build::Args),
     /// Load a module, by itself or into the Linux of another verb
     #[command(after_help = "\

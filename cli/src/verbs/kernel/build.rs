@@ -3,9 +3,7 @@
 
 use super::fragments;
 use super::listener::Told;
-use super::origin;
-use super::recipes;
-use super::work;
+use super::place;
 use crate::failure::{Failure, Result, NO_IMAGE, SOME_FAILED};
 use crate::interrupt;
 use crate::names;
@@ -15,7 +13,7 @@ use serde_json::json;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tane_kernel_build::{build, in_the_way, missing_tools, prepared_source, recipe};
-use tane_kernel_build::{Built, Layout, Lock, Order, Recipe};
+use tane_kernel_build::{Built, Layout, Order, Recipe};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -29,21 +27,8 @@ pub struct Args {
     /// The image to make, NAME.elf; what tells of it lies beside it
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Linux's source, an archive or clean tree of 6.12 (default: Debian's package, which
-    /// is fetched by apt-get where it is not installed)
-    #[arg(long, value_name = "PATH")]
-    source: Option<PathBuf>,
-    /// Where it is built; what is there makes the next build short, and takes 2 GB
-    /// (default: tane/kernel in your cache); a directory with nothing of yours in it
-    #[arg(long, value_name = "DIR")]
-    work: Option<PathBuf>,
-    /// What images are made of beside Linux (default: what was installed with tane)
-    #[arg(long, value_name = "PATH")]
-    recipes: Option<PathBuf>,
-    /// Programs at a time (default: as many as there are processors)
-    #[arg(long, short, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
-    jobs: Option<u16>,
+    #[command(flatten)]
+    place: place::Args,
     /// Build it although nothing has changed, and replace what is no such image
     #[arg(long)]
     force: bool,
@@ -55,28 +40,21 @@ pub fn run(args: &Args, global: &Global) -> Result<u8> {
     let listener = Told::new(global);
     spare_fragments(args)?;
     let elf = replaceable(args)?;
-    let work = work::find(args.work.as_deref())?;
-    work::claim(&work)?;
-    // One build at a time: what all are made of may be replaced by a newer one.
-    let _lock = Lock::take(&Layout::new(&work, &work), "work", &listener)
-        .map_err(|text| failed(NO_IMAGE, text))?;
-    let ours = recipes::find(args.recipes.as_deref(), &work)?;
-    let layout = Layout::new(ours, work.join("build"));
+    let place::Place {
+        work,
+        layout,
+        lock: _lock,
+    } = args.place.take(&listener)?;
     let (recipe, texts) = recipe(args, &layout)?;
     needs_tools()?;
-    let layout = layout.with_origin(Some(origin::find(
-        args.source.as_deref(),
-        &work,
-        &listener,
-    )?));
+    let layout = layout.with_origin(Some(args.place.origin(&work, &listener)?));
     fragments::write(&texts)?;
     let source = prepared_source(&layout, &listener).map_err(|text| failed(NO_IMAGE, text))?;
-    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let order = Order {
         layout: &layout,
         recipe: &recipe,
         elf,
-        jobs: args.jobs.map_or(jobs, usize::from),
+        jobs: args.place.jobs(),
         force: args.force,
         replaces: args.force,
         listener: &listener,

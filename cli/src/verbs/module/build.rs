@@ -6,7 +6,7 @@ use crate::interrupt;
 use crate::names;
 use crate::output::Output;
 use crate::session::Global;
-use crate::verbs::kernel::{failed, is_plain, needs_tools, origin, recipes, work, Told};
+use crate::verbs::kernel::{failed, is_plain, needs_tools, place, recipes, Told};
 use serde_json::json;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -21,19 +21,8 @@ pub struct Args {
     /// The image that is to load them
     #[arg(long, value_name = "NAME", default_value = "lab")]
     image: String,
-    /// Linux's source, as for tane kernel build
-    #[arg(long, value_name = "PATH")]
-    source: Option<PathBuf>,
-    /// Where images are built, as for tane kernel build; in a checkout its own build
-    #[arg(long, value_name = "DIR")]
-    work: Option<PathBuf>,
-    /// What images are made of, as for tane kernel build
-    #[arg(long, value_name = "PATH")]
-    recipes: Option<PathBuf>,
-    /// Programs at a time (default: as many as there are processors)
-    #[arg(long, short, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
-    jobs: Option<u16>,
+    #[command(flatten)]
+    place: place::Args,
 }
 
 pub fn run(args: &Args, global: &Global) -> Result<u8> {
@@ -42,19 +31,18 @@ pub fn run(args: &Args, global: &Global) -> Result<u8> {
     let listener = Told::new(global);
     let directory = sources(&args.directory)?;
     needs_tools()?;
-    let (layout, _lock) = layout(args, &listener)?;
+    let (layout, _lock) = layout(&args.place, &listener)?;
     let recipe = Recipe::named(&layout, &args.image).map_err(Failure::usage)?;
     let layout = match &recipe.experiment {
         Some(experiment) => layout.with_experiment(experiment),
         None => layout,
     };
     let source = prepared_source(&layout, &listener).map_err(|text| failed(NO_IMAGE, text))?;
-    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let order = Order {
         layout: &layout,
         recipe: &recipe,
         elf: layout.images().join(format!("tane-{}.elf", args.image)),
-        jobs: args.jobs.map_or(jobs, usize::from),
+        jobs: args.place.jobs(),
         force: false,
         // Nobody else has anything there.
         replaces: true,
@@ -84,21 +72,16 @@ fn sources(directory: &Path) -> Result<PathBuf> {
 }
 
 /// A checkout's own build, where the command is one's; else as for `tane kernel build`.
-fn layout(args: &Args, listener: &Told) -> Result<(Layout, Option<Lock>)> {
+fn layout(args: &place::Args, listener: &Told) -> Result<(Layout, Option<Lock>)> {
     if args.work.is_none() && args.recipes.is_none() {
         if let Some(checkout) = recipes::checkout() {
             let layout = Layout::new(checkout.join("kernel"), checkout.join("build"));
             return Ok((layout.with_origin(args.source.clone()), None));
         }
     }
-    let work = work::find(args.work.as_deref())?;
-    work::claim(&work)?;
-    let lock = Lock::take(&Layout::new(&work, &work), "work", listener)
-        .map_err(|text| failed(NO_IMAGE, text))?;
-    let ours = recipes::find(args.recipes.as_deref(), &work)?;
-    let origin = origin::find(args.source.as_deref(), &work, listener)?;
-    let layout = Layout::new(ours, work.join("build")).with_origin(Some(origin));
-    Ok((layout, Some(lock)))
+    let place = args.take(listener)?;
+    let origin = args.origin(&place.work, listener)?;
+    Ok((place.layout.with_origin(Some(origin)), Some(place.lock)))
 }
 
 fn tell(made: &[PathBuf], image: &str, global: &Global) -> Result<u8> {
