@@ -25,4 +25,5 @@ mod nested;
 mod netfs;
 mod nfs;
 mod opening;
+mod served;
 mod shrinking;

@@ -2,8 +2,7 @@
 
 use crate::common::fuse::{has_fuse, Mounted};
 use crate::common::*;
-use std::io::Read;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use tane_test_support::nbd::{refused, serve, serve_at_port, Served, Server, DISCONNECT};
 use tane_test_support::{eventually, tool};
@@ -179,22 +178,8 @@ fn a_server_that_dies_in_the_middle_is_an_error_that_says_so() {
     let Some(mut server) = served(&s, "disk.raw") else {
         return;
     };
-    let mut tane = s.tane();
-    tane.arg("cat").arg(format!("{}:/big", server.url("x")));
-    tane.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = tane.spawn().expect("tane");
-    // More than its pipe has room for is still to come.
-    let mut first = [0; 1000];
-    let mut out = child.stdout.take().expect("a pipe");
-    out.read_exact(&mut first).expect("the first bytes");
-    server.kill();
-    let mut rest = Vec::new();
-    out.read_to_end(&mut rest).expect("what there is");
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(1));
-    let err = text(&output.stderr);
-    assert!(err.contains("the server has"), "{err}");
-    assert!(first.len() + rest.len() < 3_000_000);
+    let file = format!("{}:/big", server.url("x"));
+    super::served::dies_in_the_middle(&s, &file, 3_000_000, "the server has", || server.kill());
 }
 
 #[test]
