@@ -37,7 +37,7 @@ fn the_server_is_told_who_comes_and_decides_what_that_one_may() {
     let s = Scratch::new();
     let Some(server) = served(&s) else { return };
     if tane_test_support::has_root() {
-        served::is_told_who_comes(&s, &server.url_of_port());
+        served::is_told_who_comes(&s, || server.url_of_port());
     }
 }
 

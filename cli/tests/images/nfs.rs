@@ -37,7 +37,7 @@ fn verbs_write_files_of_a_server_and_images_get_copies_of_them() {
 fn the_server_is_told_who_comes_and_decides_what_that_one_may() {
     let s = Scratch::new();
     let Some(server) = served(&s) else { return };
-    served::is_told_who_comes(&s, &server.url());
+    served::is_told_who_comes(&s, || server.url());
 }
 
 #[test]

@@ -77,12 +77,13 @@ pub fn is_written(s: &Scratch, url: &str) {
     assert_sound(&s.join("disk.img"));
 }
 
-/// The server, which root runs, is told who comes, and decides what that one may.
-pub fn is_told_who_comes(s: &Scratch, url: &str) {
+/// The server, which root runs, is told who comes, and decides what that one may. `url`: for
+/// each who comes.
+pub fn is_told_who_comes(s: &Scratch, url: impl Fn() -> String) {
     set_mode(s, "tree/f", 0o600);
-    let own = format!("{url}:/f");
+    let own = format!("{}:/f", url());
     assert_eq!(said(s.tane().args(["cat", &own])).0, "data\n");
-    let others = own.replacen("://", "://nobody@", 1);
+    let others = format!("{}:/f", url().replacen("://", "://nobody@", 1));
     let output = exit(s.tane().args(["cat", &others]), 1);
     assert!(text(&output.stderr).contains("ermission denied"));
 }
