@@ -1,10 +1,11 @@
 //! Files of servers, by Linux's own client of 9p: diod's, and servers of the test's own for
 //! what that one never does.
 
+mod served;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -64,51 +65,14 @@ fn agree(client: &mut TcpStream) -> Option<()> {
 fn files_of_a_server_are_as_the_server_has_them() {
     let s = Scratch::within(env!("CARGO_TARGET_TMPDIR").as_ref(), "netfs");
     let tree = s.join("tree");
-    fs::create_dir_all(tree.join("d/e")).expect("directories");
-    let big: Vec<u8> = (0..3_000_001u32).map(|n| (n * 7 / 3) as u8).collect();
-    fs::write(tree.join("big"), &big).expect("big");
-    fs::write(tree.join("d/empty"), b"").expect("empty");
-    let names: Vec<_> = (0..500)
-        .map(|n| format!("d/e/a-name-that-is-long-{n:03}"))
-        .collect();
-    for name in &names {
-        fs::write(tree.join(name), name).expect("a file");
-    }
-    symlink("../big", tree.join("d/link")).expect("a link");
-    fs::hard_link(tree.join("big"), tree.join("d/again")).expect("a link");
-    fs::set_permissions(tree.join("big"), PermissionsExt::from_mode(0o4751)).expect("a mode");
+    served::tree(&tree);
     let Some(server) = ninep::serve(&s, &tree) else {
         return;
     };
     let Some(kernel) = kernel() else { return };
     for url in [server.url(), server.url_of_port()] {
         let mount = mount(&kernel, &url, LONG).expect("it is mounted");
-        assert!(mount.read("big").expect("big") == big);
-        for name in &names {
-            assert_eq!(mount.read_to_string(name).expect("it"), **name);
-        }
-        let listed = mount.read_dir("d/e").expect("a listing");
-        assert_eq!(listed.count(), names.len());
-        let linked = mount.read_link("d/link").expect("a link");
-        assert_eq!(linked.to_str(), Some("../big"));
-        for name in ["big", "d", "d/empty", "d/again", "d/link", &names[7]] {
-            let ours = mount.symlink_metadata(name).expect("metadata");
-            let hosts = fs::symlink_metadata(tree.join(name)).expect("metadata");
-            let of_ours = (
-                ours.mode(),
-                ours.uid(),
-                ours.gid(),
-                ours.nlink(),
-                ours.len(),
-            );
-            let (uid, gid, nlink) = (hosts.uid(), hosts.gid(), hosts.nlink() as u32);
-            assert_eq!(
-                of_ours,
-                (hosts.mode(), uid, gid, nlink, hosts.len()),
-                "{name}"
-            );
-        }
-        assert_eq!(mount.server().and_then(|server| server.lost()), None);
+        served::is_as_it_is(&mount, &tree);
     }
 }
 
@@ -116,40 +80,20 @@ fn files_of_a_server_are_as_the_server_has_them() {
 fn what_is_written_is_in_the_servers_tree() {
     let s = Scratch::within(env!("CARGO_TARGET_TMPDIR").as_ref(), "netfs");
     let tree = s.join("tree");
-    fs::create_dir(&tree).expect("a directory");
-    fs::write(tree.join("gone"), b"x").expect("a file");
-    fs::write(tree.join("short"), b"a longer text").expect("a file");
+    served::tree_to_write(&tree);
     let Some(server) = ninep::serve(&s, &tree) else {
         return;
     };
     let Some(kernel) = kernel() else { return };
     let mount = mount(&kernel, &server.url(), LONG).expect("it is mounted");
-    let big: Vec<u8> = (0..2_500_000u32).map(|n| (n * 5 / 3) as u8).collect();
-    mount.create_dir("d").expect("a directory");
-    mount.write("d/big", &big).expect("written");
-    mount.set_permissions("d/big", 0o640).expect("a mode");
     mount
-        .set_xattr("d/big", "user.a", b"value", 0)
+        .set_xattr("short", "user.a", b"value", 0)
         .expect("an attribute");
-    mount.symlink("d/big", "link").expect("a link");
-    mount.hard_link("d/big", "again").expect("a link");
-    mount.truncate("short", 8).expect("cut");
-    mount.remove_file("gone").expect("removed");
-    mount.create_dir("old").expect("a directory");
-    mount.rename("old", "new").expect("renamed");
-    mount.unmount().expect("all is written");
-    assert!(fs::read(tree.join("again")).expect("it") == big);
-    let found = fs::metadata(tree.join("d/big")).expect("metadata");
-    assert_eq!((found.mode() & 0o7777, found.nlink()), (0o640, 2));
-    let link = fs::read_link(tree.join("link")).expect("a link");
-    assert_eq!(link.to_str(), Some("d/big"));
-    assert_eq!(fs::read(tree.join("short")).expect("it"), b"a longer");
-    assert!(!tree.join("gone").exists() && !tree.join("old").exists());
-    assert!(tree.join("new").is_dir());
+    served::is_written(mount, &tree);
     let mut getfattr = Command::new("getfattr");
     getfattr
         .args(["--only-values", "-n", "user.a"])
-        .arg(tree.join("d/big"));
+        .arg(tree.join("short"));
     assert_eq!(getfattr.output().expect("getfattr").stdout, b"value");
 }
 
