@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     #[command(flatten)]
-    place: place::Args,
+    place: place::PlaceArgs,
     /// Build it although nothing has changed, and replace what is no such image
     #[arg(long)]
     force: bool,

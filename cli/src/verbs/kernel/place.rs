@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tane_kernel_build::{Layout, Lock};
 
 #[derive(clap::Args)]
-pub struct Args {
+pub struct PlaceArgs {
     /// Linux's source, an archive or clean tree of 6.12 (default: Debian's package, which
     /// is fetched by apt-get where it is not installed)
     #[arg(long, value_name = "PATH")]
@@ -34,7 +34,7 @@ pub struct Place {
     pub lock: Lock,
 }
 
-impl Args {
+impl PlaceArgs {
     pub fn take(&self, listener: &Told) -> Result<Place> {
         let work = work::find(self.work.as_deref())?;
         work::claim(&work)?;

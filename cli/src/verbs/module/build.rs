@@ -22,7 +22,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = "lab")]
     image: String,
     #[command(flatten)]
-    place: place::Args,
+    place: place::PlaceArgs,
 }
 
 pub fn run(args: &Args, global: &Global) -> Result<u8> {
@@ -72,7 +72,7 @@ fn sources(directory: &Path) -> Result<PathBuf> {
 }
 
 /// A checkout's own build, where the command is one's; else as for `tane kernel build`.
-fn layout(args: &place::Args, listener: &Told) -> Result<(Layout, Option<Lock>)> {
+fn layout(args: &place::PlaceArgs, listener: &Told) -> Result<(Layout, Option<Lock>)> {
     if args.work.is_none() && args.recipes.is_none() {
         if let Some(checkout) = recipes::checkout() {
             let layout = Layout::new(checkout.join("kernel"), checkout.join("build"));
