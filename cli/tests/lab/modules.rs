@@ -24,6 +24,32 @@ fn tane(s: &Scratch, image: &Path, words: &[&str]) -> Command {
     command
 }
 
+/// A verb that reads the file of the example `hello`.
+const READ: &[&str] = &[
+    "syscall",
+    "openat",
+    "-100",
+    "/proc/hello",
+    "0",
+    ",",
+    "read",
+    "_",
+    "buf:99",
+    "99",
+];
+
+/// One that opens the device of the example `echo` and writes to it.
+const OPEN: &[&str] = &[
+    "syscall",
+    "openat",
+    "-100",
+    "/dev/echo",
+    "1",
+    ",",
+    "write",
+    "_",
+];
+
 /// One of the examples, built from a copy of its source.
 fn built(s: &Scratch, image: &Path, name: &str) -> String {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/examples/modules");
@@ -71,24 +97,12 @@ fn another_verbs_linux_has_the_file_that_a_module_makes() {
     let Some(image) = lab() else { return };
     let s = Scratch::new();
     let file = built(&s, &image, "hello");
-    let read = [
-        "syscall",
-        "openat",
-        "-100",
-        "/proc/hello",
-        "0",
-        ",",
-        "read",
-        "_",
-        "buf:99",
-        "99",
-    ];
-    let words = [&["module", "load", &file, "who=all", "--"], &read[..]].concat();
+    let words = [&["module", "load", &file, "who=all", "--"], READ].concat();
     let output = succeed(&mut tane(&s, &image, &words));
     let said = text(&output.stdout);
     assert!(said.contains("hello, all, for the 1. time"), "{output:?}");
     // It is not there by itself.
-    let without = exit(&mut tane(&s, &image, &read), 1);
+    let without = exit(&mut tane(&s, &image, READ), 1);
     assert!(
         text(&without.stdout).contains("openat = -2 "),
         "{without:?}"
@@ -100,19 +114,8 @@ fn another_verbs_linux_has_the_device_that_a_module_registers() {
     let Some(image) = lab() else { return };
     let s = Scratch::new();
     let file = built(&s, &image, "echo");
-    let words = [
-        "module",
-        "load",
-        &file,
-        "--",
-        "syscall",
-        "openat",
-        "-100",
-        "/dev/echo",
-        "1",
-        ",",
-        "write",
-        "_",
+    let load = ["module", "load", &file, "--"];
+    let read = [
         "twice",
         "5",
         ",",
@@ -126,6 +129,7 @@ fn another_verbs_linux_has_the_device_that_a_module_registers() {
         "buf:99",
         "99",
     ];
+    let words = [&load[..], OPEN, &read].concat();
     let said = succeed(&mut tane(&s, &image, &words));
     let said = text(&said.stdout);
     assert!(
@@ -133,22 +137,7 @@ fn another_verbs_linux_has_the_device_that_a_module_registers() {
         "{said}"
     );
     // A pointer to nowhere is an error of the call, not the kernel's end.
-    let words = [
-        "module",
-        "load",
-        &file,
-        "--",
-        "syscall",
-        "openat",
-        "-100",
-        "/dev/echo",
-        "1",
-        ",",
-        "write",
-        "_",
-        "8",
-        "5",
-    ];
+    let words = [&load[..], OPEN, &["8", "5"]].concat();
     let said = exit(&mut tane(&s, &image, &words), 1);
     assert!(text(&said.stdout).contains("write = -14"), "{said:?}");
 }
@@ -158,18 +147,6 @@ fn functions_of_a_module_are_traced_and_probed() {
     let Some(image) = lab() else { return };
     let s = Scratch::new();
     let file = built(&s, &image, "hello");
-    let read = [
-        "syscall",
-        "openat",
-        "-100",
-        "/proc/hello",
-        "0",
-        ",",
-        "read",
-        "_",
-        "buf:99",
-        "99",
-    ];
     let trace = [
         "trace",
         "--module",
@@ -180,7 +157,7 @@ fn functions_of_a_module_are_traced_and_probed() {
         "0",
         "--",
     ];
-    let output = succeed(&mut tane(&s, &image, &[&trace[..], &read].concat()));
+    let output = succeed(&mut tane(&s, &image, &[&trace[..], READ].concat()));
     let said = text(&output.stderr);
     assert!(
         said.contains("hello_show") && said.contains("hello_count"),
@@ -193,7 +170,7 @@ fn functions_of_a_module_are_traced_and_probed() {
         &file,
         "--",
     ];
-    let output = succeed(&mut tane(&s, &image, &[&probe[..], &read].concat()));
+    let output = succeed(&mut tane(&s, &image, &[&probe[..], READ].concat()));
     assert!(text(&output.stderr).contains("more=1"), "{output:?}");
 }
 

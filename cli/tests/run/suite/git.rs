@@ -1,7 +1,7 @@
 //! git's own tests, on Debian's git. A unit is one of its scripts, which runs git and shells
 //! hundreds of times.
 
-use super::{debian, foreign, image, names, runs, Extent, Outcome, Suite};
+use super::{debian, foreign, image, runs, units, Extent, Outcome, Suite};
 use crate::common::*;
 
 pub const SUITE: Suite = Suite {
@@ -55,14 +55,7 @@ fn make(s: &Scratch, extent: Extent) -> Result<Vec<String>, String> {
                   cp -r \"$1/templates/blt\" root/suite/git/templates/";
     let mut build = s.tool("sh");
     succeed(build.args(["-c", script, "sh"]).arg(&source));
-    let units = names(&source.join("t"))
-        .iter()
-        .filter_map(|name| name.strip_suffix(".sh").map(str::to_owned))
-        .filter(|unit| match extent {
-            Extent::Part => PART.contains(&unit.as_str()),
-            Extent::All => is_chosen(unit),
-        })
-        .collect();
+    let units = units(&source.join("t"), ".sh", extent, PART, is_chosen);
     runs(s, RUN);
     image(s);
     Ok(units)

@@ -18,7 +18,7 @@ pub mod sqlite;
 
 use crate::common::run::on;
 use crate::common::*;
-use foreign::{foreign, names};
+use foreign::{foreign, names, units};
 use root::{image, runs, users};
 use std::collections::BTreeMap;
 use std::process::{Command, Output};

@@ -3,7 +3,7 @@
 //! unit is one of its scripts, which SQLite's test fixture runs, an interpreter of Tcl with
 //! SQLite in it.
 
-use super::{debian, foreign, image, names, runs, Extent, Outcome, Suite};
+use super::{debian, foreign, image, runs, units, Extent, Outcome, Suite};
 use crate::common::*;
 
 pub const SUITE: Suite = Suite {
@@ -104,14 +104,7 @@ fn make(s: &Scratch, extent: Extent) -> Result<Vec<String>, String> {
                   cp \"$1/fixture/testfixture\" root/suite/sqlite/";
     let mut build = s.tool("sh");
     succeed(build.args(["-c", script, "sh"]).arg(&source));
-    let units = names(&source.join("test"))
-        .iter()
-        .filter_map(|name| name.strip_suffix(".test").map(str::to_owned))
-        .filter(|unit| match extent {
-            Extent::Part => PART.contains(&unit.as_str()),
-            Extent::All => is_chosen(unit),
-        })
-        .collect();
+    let units = units(&source.join("test"), ".test", extent, PART, is_chosen);
     runs(s, RUN);
     image(s);
     Ok(units)
